@@ -218,6 +218,18 @@ class Module(unittest.TestCase):
         batch = pagedinfer.run(pa.RecordBatch.from_pydict(bare), prompt="question")
         self.assertEqual(batch["text"], done["text"])
 
+    def test_rows_of_a_template_keep_their_keys_and_a_null_is_a_column(self):
+        settings = {"prompt_template": "{{ name or 'Tom' }} has", "max_tokens": 2}
+        rows = [{"name": "Nora", "temperature": "high"}, {"name": None, "temperature": 1}, {"nam": "Nora"}]
+        expected = [record["text"] for record in pagedinfer.run([{"prompt": "Nora has"}, {"prompt": "Tom has"}],
+                                                                max_tokens=2)]
+        records = list(pagedinfer.run(rows, keep=["name", "temperature"], **settings))
+        self.assertEqual([record["text"] for record in records[:2]], expected)
+        self.assertEqual([record["input"] for record in records], [*rows[:2], {}])
+        self.assertEqual(records[2]["error"]["code"], "undefined_column")
+        table = self.pyarrow().table({"name": ["Nora", None], "prompt": ["a", "b"], "temperature": ["high", "low"]})
+        self.assertEqual(pagedinfer.run(table, **settings)["text"].to_pylist(), expected)
+
     def test_a_table_that_would_give_other_answers_is_refused(self):
         pa = self.pyarrow()
         table = pa.table({"prompt": ["Nora", "Tom"], "bytes": [b"Nora", b"Tom"]})
