@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <random>
 #include <string>
 #include <thread>
@@ -190,6 +191,49 @@ TEST_CASE("what the zstd command writes is read, and a window above its limit is
   CHECK(found.lines.empty());
   CHECK(found.error.starts_with((dir / "in.zst") + ": the zstd data are damaged"));
   CHECK(found.error.ends_with("the window is above 128 MiB; zstd -d --long=31 unpacks it"));
+}
+
+TEST_CASE("packed data are given in pieces of any size") {
+  const TempDir dir;
+  std::mt19937 random(6);
+  for (int round = 0; round < 60; ++round) {
+    const std::string text = random_text(random, random() % 5000);
+    write_file(dir / "in", round % 3 == 0 ? gzip(text) : zstd(text, 3, 0, round % 3 == 1));
+    InputBytes bytes(dir / "in", -1);
+    std::string found, piece(4 + random() % 100, '\0');
+    while (const int64_t count = bytes.read(piece.data(), std::ssize(piece))) {
+      found.append(piece, 0, static_cast<size_t>(count));
+    }
+    CHECK(found == text);
+  }
+}
+
+TEST_CASE("what a writer has flushed is given before more of it is awaited") {
+  std::mt19937 random(7);
+  const std::string text = random_text(random, 5000), packed = zstd(text, 3, 20, false);
+  constexpr size_t kEmptyBlock = 3;  // the end of a frame that was flushed before
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const auto flushed = static_cast<ssize_t>(packed.size() - kEmptyBlock);
+  REQUIRE(write(ends[1], packed.data(), packed.size() - kEmptyBlock) == flushed);
+  int stop[2];
+  REQUIRE(pipe(stop) == 0);
+  std::atomic<bool> is_read = false;
+  std::thread watch([&] {
+    for (int i = 0; i < 500 && !is_read; ++i) usleep(10000);
+    if (!is_read) close(stop[1]);  // a read that waits returns 0
+  });
+  InputBytes bytes("/proc/self/fd/" + std::to_string(ends[0]), stop[0]);
+  std::string found, piece(10, '\0');
+  while (found.size() < text.size()) {
+    const int64_t count = bytes.read(piece.data(), std::ssize(piece));
+    if (count == 0) break;
+    found.append(piece, 0, static_cast<size_t>(count));
+  }
+  is_read = true;
+  watch.join();
+  CHECK(found == text);
+  for (const int fd : {ends[0], ends[1], stop[0]}) close(fd);
 }
 
 TEST_CASE("a giant packed line is cut at the limit in little memory") {

@@ -233,6 +233,7 @@ TEST_CASE("a conversion that is killed or fails at any call changes nothing, and
         CHECK(at < 50);
         const std::string left = read_file(path);
         CHECK((left == expected || (failed && left == "old")));
+        write_file(path + ".converting-1-0", "of a process that was killed");
         write_final_form(path);
         CHECK(read_file(path) == expected);
         CHECK(names_in(dir) == std::set<std::string>{name, name + ".jsonl"});

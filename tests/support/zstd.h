@@ -9,11 +9,12 @@
 
 namespace pagedinfer {
 
-// The bytes as one frame with a checksum. `window_log` 0: as the level has it.
-inline std::string zstd(std::string_view bytes, int level = 3, int window_log = 0) {
+// The bytes as one frame. `window_log` 0: as the level has it.
+inline std::string zstd(std::string_view bytes, int level = 3, int window_log = 0,
+                        bool has_checksum = true) {
   ZSTD_CCtx* const context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
-  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, has_checksum);
   ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, window_log == 0);
   if (window_log != 0) ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);
   std::string packed(ZSTD_compressBound(bytes.size()) + 64, '\0');
