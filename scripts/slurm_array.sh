@@ -26,7 +26,7 @@ done
 shards=${1:?SHARDS: how many tasks share the file} input=${2:?INPUT: a file of prompts}
 flags=("${@:3}")
 [[ " ${flags[*]} " == *" --threads"* ]] || flags+=("${threads[@]}")
-stem=${input%.gz} stem=${stem%.zst} stem=${stem%.jsonl}
+stem=${input%.gz} stem=${stem%.zst} stem=${stem%.jsonl} stem=${stem%.csv} stem=${stem%.tsv}
 
 if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then  # a task
   code=0
