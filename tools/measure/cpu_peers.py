@@ -8,10 +8,11 @@ reads. All complete the same prompts greedily, one engine after the other, in N 
               token for each
     prefill   8 prompts of 64 ids at once: prompt tokens per second until all have a first token
     answers   of the first 8 prompts, those whose 17 tokens are not the same with every B
-    of bound  share of the time that this machine needs at least, to read or to multiply, by one run of
-              pagedinfer with --profile, which measures both
+    of bound  share of the hardware: the time that this machine needs at least, to read or to multiply,
+              over the time taken, by one run of pagedinfer with --profile, which measures both
 
-Prints a table of medians. A ratio is the median of the ratios of each round, whose measurements
+Prints a table of medians. A peer that crashes is not asked again; the table has a dash for what it did
+not answer, and a note under it. A ratio is the median of the ratios of each round, whose measurements
 follow each other, for a machine's speed drifts.
 REQUIRES: the packages of pip can be fetched.
 """
@@ -87,6 +88,10 @@ def set_up(folder):
             part.rename(made)
 
 
+class PeerCrashed(Exception):
+    pass
+
+
 class Peer:
     """A worker of peers/."""
 
@@ -98,16 +103,20 @@ class Peer:
             [folder / "venv" / "bin" / "python", WORKERS / script, folder / model, str(threads),
              str(MAX_POSITIONS)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
-        self.about = self.read()["name"]
+        line = self.worker.stdout.readline()
+        self.about = json.loads(line)["name"] if line else name
 
     def read(self):
         line = self.worker.stdout.readline()
         if not line:
-            raise SystemExit(f"{self.log.name}: the worker ended with {self.worker.wait()}")
+            raise PeerCrashed(f"its worker ended with {self.worker.wait()}; its log is {pathlib.Path(self.log.name).name}")
         return json.loads(line)
 
     def complete(self, prompts, tokens):
-        print(json.dumps({"prompts": prompts, "tokens": tokens}), file=self.worker.stdin, flush=True)
+        try:
+            print(json.dumps({"prompts": prompts, "tokens": tokens}), file=self.worker.stdin, flush=True)
+        except BrokenPipeError:
+            pass  # read() says how it ended
         return self.read()
 
 
@@ -141,8 +150,8 @@ class Program:
 
 
 def measure_in_turn(engines, batches, rounds):
-    """Returns, by engine, the rates of each measurement, the number of answers that change and, where
-    known, the shares of the bound."""
+    """Returns, by engine, the rates of each measurement, the number of answers that change, where known
+    the shares of the bound, and why an engine crashed. It has no rate then, nor later ones."""
     draw = random.Random(1)
     ids = lambda length: [draw.randrange(1000, 100000) for _ in range(length)]
     work = [("prefill", [ids(PREFILL_TOKENS) for _ in range(PREFILL_PROMPTS)], 1)]
@@ -151,10 +160,18 @@ def measure_in_turn(engines, batches, rounds):
     rates = {name: {} for name in engines}
     answers = {name: [set() for _ in range(COMPARED)] for name in engines}
     shares = {name: {} for name in engines if name in OURS}
+    crashed = {}
     for what, given, tokens in work:
         for turn in range(rounds):
             for name, engine in engines.items():
-                done = engine.complete(given, tokens)
+                if name in crashed:
+                    continue
+                try:
+                    done = engine.complete(given, tokens)
+                except PeerCrashed as why:
+                    crashed[name] = f"{name} crashed at {what}, round {turn + 1}: {why}"
+                    rates[name].pop(what, None)
+                    continue
                 if tokens == 1:
                     rate = sum(map(len, given)) / done["first_s"]
                 else:
@@ -166,7 +183,8 @@ def measure_in_turn(engines, batches, rounds):
                 time.sleep(0.5)
         for name in shares:
             shares[name][what] = engines[name].of_bound(given, tokens)
-    return rates, {name: sum(len(seen) > 1 for seen in of) for name, of in answers.items()}, shares
+    changed = {name: sum(len(seen) > 1 for seen in of) for name, of in answers.items()}
+    return rates, changed, shares, crashed
 
 
 def medians(found):
@@ -179,15 +197,20 @@ def over_best_other(name, engines, rates):
               if other in PEERS and engines[other].bits == engines[name].bits]
     if name not in OURS or not others:
         return None
-    return medians({what: [ours / max(rates[other][what][turn] for other in others)
-                           for turn, ours in enumerate(of)] for what, of in rates[name].items()})
+
+    def best(what, turn):
+        return max((rates[other][what][turn] for other in others if what in rates[other]), default=None)
+
+    return medians({what: [ours / best(what, turn) for turn, ours in enumerate(of)]
+                    for what, of in rates[name].items() if best(what, 0)})
 
 
-def print_table(engines, rates, changed, shares):
-    columns = list(next(iter(rates.values())))
+def print_table(engines, rates, changed, shares, crashed):
+    columns = max(map(list, rates.values()), key=len)
 
     def row(name, values, digits, last=""):
-        print(f"| {name} |", " | ".join(f"{values[what]:.{digits}f}" for what in columns), f"| {last} |")
+        cells = [f"{values[what]:.{digits}f}" if what in values else "-" for what in columns]
+        print(f"| {name} |", " | ".join(cells), f"| {last} |")
 
     print("| tokens/s |", " | ".join(columns), "| answers that change |")
     print("|---" * (len(columns) + 2) + "|")
@@ -198,6 +221,8 @@ def print_table(engines, rates, changed, shares):
     for name in engines:
         if ratios := over_best_other(name, engines, rates):
             row(f"{name} over the best other with {engines[name].bits} bits", ratios, 2)
+    for why in crashed.values():
+        print(f"\n{why}.")
 
 
 def measure(args):
@@ -209,11 +234,11 @@ def measure(args):
     set_up(folder)
     engines = {name: Program(name, args.program, folder, args.threads) if name in OURS
                else Peer(name, folder, args.threads) for name in names}
-    rates, changed, shares = measure_in_turn(engines, batches, args.rounds)
-    print_table(engines, rates, changed, shares)
+    rates, changed, shares, crashed = measure_in_turn(engines, batches, args.rounds)
+    print_table(engines, rates, changed, shares, crashed)
     for name in names:
         runs.save(args, {"engine": name, "about": engines[name].about, "threads": args.threads,
                          "rounds": args.rounds, "tokens_per_s": medians(rates[name]),
                          "over_best_other": over_best_other(name, engines, rates),
                          "answers_changed": changed[name], "answers_compared": COMPARED,
-                         "of_bound": shares.get(name)})
+                         "of_bound": shares.get(name), "crashed": crashed.get(name)})
