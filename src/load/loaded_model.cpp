@@ -112,8 +112,7 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
                                    .cache_folder = cache_folder(config.gpu_cache),
                                    .pack_weights = config.pack_weights != Config::Packing::kOff});
   if (config.profile) {
-    model.peaks = measure_peaks(*backend.make(model.options), model.options.compute, backend.probe,
-                                clock, model.quantize);
+    model.peaks = backend.peaks(model.options, model.quantize, clock);
   }
   model.ops = backend.make(model.options);
 }

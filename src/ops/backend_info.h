@@ -2,6 +2,7 @@
 // defines one BackendInfo, and a row in load/backends.cpp.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,9 +11,9 @@
 
 #include "core/cpu_isa.h"
 #include "core/cpu_list.h"
+#include "core/profile.h"
 #include "core/tensor.h"
 #include "ops/ops.h"
-#include "ops/peaks.h"
 
 namespace pagedinfer {
 
@@ -64,7 +65,10 @@ struct BackendInfo {
   int max_vocab = 0;          // tokens; 0: any number
   int usual_step_tokens = 0;  // tokens of a step if no number is given
   MemoryRules memory = {};
-  PeakProbe probe = {};
+  // Measures the highest rates of the device, with kInt8 of products in int8 too. `clock` returns
+  // seconds. REQUIRES: the options are resolved. Throws Error.
+  DevicePeaks (*peaks)(const DeviceOptions& options, Quantization quantize,
+                       const std::function<double()>& clock) = nullptr;
 };
 
 }  // namespace pagedinfer

@@ -14,9 +14,10 @@ namespace {
 constexpr double kSeconds = 0.1;  // for copies and for products each
 constexpr int kRounds = 3;        // at least
 
-// Random numbers from -1 to 1, because a device multiplies equal numbers faster.
-std::vector<char> random_matrix(DType dtype, int64_t rows, int64_t cols) {
-  std::vector<char> bytes(static_cast<size_t>(rows * cols * size_of(dtype)));
+}  // namespace
+
+std::vector<char> random_numbers(DType dtype, int64_t count) {
+  std::vector<char> bytes(static_cast<size_t>(count * size_of(dtype)));
   uint64_t random = 1;
   for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(size_of(dtype))) {
     random = random * 6364136223846793005 + 1442695040888963407;
@@ -26,6 +27,8 @@ std::vector<char> random_matrix(DType dtype, int64_t rows, int64_t cols) {
     };
     if (dtype == DType::kF32) {
       store(value);
+    } else if (dtype == DType::kI8) {
+      store(static_cast<int8_t>(random >> 56));
     } else {
       store(dtype == DType::kBF16 ? to_bf16(value) : to_f16(value));
     }
@@ -48,13 +51,11 @@ double fastest(DeviceTimer& timer, const std::function<void()>& work) {
   return best;
 }
 
-}  // namespace
-
 DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
                           const std::function<double()>& clock, Quantization quantize) {
   const DType activation = ops.activation_type(), stored = ops.matrix_type(compute, compute);
-  std::vector<char> x_bytes = random_matrix(activation, probe.rows, probe.width);
-  std::vector<char> weight_bytes = random_matrix(stored, probe.width, probe.width);
+  std::vector<char> x_bytes = random_numbers(activation, probe.rows * probe.width);
+  std::vector<char> weight_bytes = random_numbers(stored, probe.width * probe.width);
   const Tensor host_x = {x_bytes.data(), activation, probe.rows, probe.width, probe.width};
   const Tensor host_weight = {weight_bytes.data(), stored, probe.width, probe.width, probe.width};
 

@@ -320,7 +320,7 @@ constexpr Statistic<Summary> kOfRun[] = {
 constexpr Statistic<Profile> kOfProfile[] = {
     row<Profile>("peak_gb_per_s", kAmount, "the measured bandwidth", {},
                  [](const auto& p) { return 1e-9 * p.peaks.bytes_per_second; }),
-    row<Profile>("peak_tflop_per_s", kAmount, "the measured rate of products", {},
+    row<Profile>("peak_tflop_per_s", kAmount, "the measured peak of multiplications", {},
                  [](const auto& p) { return 1e-12 * p.peaks.flops_per_second; }),
     row<Profile>("peak_int8_tflop_per_s", kAmount, "the same in int8; 0 without `--quantize int8`",
                  {}, [](const auto& p) { return 1e-12 * p.peaks.int8_flops_per_second; }),

@@ -2,10 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <utility>
 #include <vector>
 
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/cpu_peaks.h"
 #include "ops/peaks.h"
 
 namespace pagedinfer {
@@ -58,6 +61,56 @@ TEST_CASE("peaks: a backend copies and multiplies") {
                     [&] { return now += 1; });
   CHECK(peaks.bytes_per_second == 2 * (8 << 20));
   CHECK(peaks.flops_per_second == 2 * 16 * 64 * 64);
+}
+
+TEST_CASE("peaks: a CPU's are of all its threads at once, and of 256 MiB that are read") {
+  for (const CpuIsa isa : available_isas()) {
+    CAPTURE(name_of(isa));
+    for (const DType compute : {DType::kF32, DType::kBF16}) {
+      double now = 0;
+      const auto peaks = [&](int threads) {
+        return measure_cpu_peaks({isa, threads, compute}, Quantization::kInt8,
+                                 [&] { return now += 1; });
+      };
+      const DevicePeaks one = peaks(1), three = peaks(3);
+      CHECK(one.bytes_per_second == 256 << 20);
+      CHECK(three.bytes_per_second == doctest::Approx(256 << 20));
+      CHECK(one.flops_per_second > 0);
+      CHECK(three.flops_per_second == 3 * one.flops_per_second);
+      CHECK(three.int8_flops_per_second == 3 * one.int8_flops_per_second);
+      CHECK(one.int8_flops_per_second >= one.flops_per_second);
+    }
+  }
+  const auto clock = [now = 0.0]() mutable { return now += 1; };
+  CHECK(measure_cpu_peaks({}, Quantization::kNone, clock).int8_flops_per_second == 0);
+}
+
+TEST_CASE("peaks: no product of a CPU is faster") {
+  constexpr int64_t kRows = 64, kWidth = 256;  // in the caches
+  const std::function<double()> clock = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  for (const CpuIsa isa : available_isas()) {
+    CAPTURE(name_of(isa));
+    const CpuOptions options = {.isa = isa, .num_threads = 1, .compute = DType::kBF16};
+    const DevicePeaks peaks = measure_cpu_peaks(options, Quantization::kInt8, clock);
+    for (const DType type : {DType::kBF16, DType::kI8}) {
+      const auto ops = make_cpu_ops(options);
+      std::vector<char> numbers = random_numbers(DType::kBF16, kWidth * kWidth);
+      const Tensor weights =
+          ops->upload_matrix({numbers.data(), DType::kBF16, kWidth, kWidth, kWidth}, type);
+      const Tensor x = ops->scratch(DType::kF32, kRows, kWidth),
+                   y = ops->scratch(DType::kF32, kRows, kWidth);
+      std::fill_n(x.row<float>(0), kRows * kWidth, 1.0f);
+      ClockTimer timer(clock);
+      const Product product = {weights, y};
+      const double seconds = fastest(timer, [&] { ops->matmul(x, {&product, 1}); });
+      const double rate = 2.0 * kRows * kWidth * kWidth / seconds;
+      CHECK(rate <
+            1.1 * (type == DType::kI8 ? peaks.int8_flops_per_second : peaks.flops_per_second));
+    }
+  }
 }
 
 TEST_CASE("ops: a copy is what was copied, on any number of threads") {

@@ -14,6 +14,9 @@
 
 namespace pagedinfer {
 
+// The kernels of products with weights of this type in this layout.
+const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout layout);
+
 // The Ops of make_cpu_ops(). Activations are float32; kv_layout.h is the layout of the cache.
 class CpuBackend final : public Ops {
  public:

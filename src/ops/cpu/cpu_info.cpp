@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/cpu_peaks.h"
 #include "ops/cpu/kernels.h"
 
 namespace pagedinfer {
@@ -34,12 +35,21 @@ DeviceOptions resolve(const DeviceOptions& asked) {
   return options;
 }
 
+CpuOptions cpu_options(const DeviceOptions& options) {
+  return {.isa = options.cpu_isa.value(),
+          .num_threads = options.num_threads,
+          .compute = options.compute,
+          .packs_weights = options.pack_weights,
+          .cpus = options.cpus};
+}
+
 std::unique_ptr<Ops> make(const DeviceOptions& options) {
-  return make_cpu_ops({.isa = options.cpu_isa.value(),
-                       .num_threads = options.num_threads,
-                       .compute = options.compute,
-                       .packs_weights = options.pack_weights,
-                       .cpus = options.cpus});
+  return make_cpu_ops(cpu_options(options));
+}
+
+DevicePeaks peaks(const DeviceOptions& options, Quantization quantize,
+                  const std::function<double()>& clock) {
+  return measure_cpu_peaks(cpu_options(options), quantize, clock);
 }
 
 }  // namespace
@@ -64,7 +74,7 @@ constinit const BackendInfo kCpuInfo = {
                .place = "",
                .limit = " and nine tenths of it may be used",
                .way_out = "given --kv-memory"},
-    .probe = {.copied_bytes = 128 << 20, .rows = 256, .width = 2048},
+    .peaks = peaks,
 };
 
 }  // namespace pagedinfer

@@ -18,9 +18,11 @@ int64_t packed_bytes(int64_t num_rows, int64_t k) {
   return 4 * ((num_rows + 15) / 16 * 16) * ((k + 255) / 256 * 256);
 }
 
-const ProductKernels& product_of(const CpuOptions& options, const Kernels& kernels, DType weight,
-                                 Layout layout) {
+}  // namespace
+
+const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout layout) {
   if (weight == DType::kI8) return int8_product_of(options.isa);
+  const Kernels& kernels = kernels_of(options.isa);
   if (layout == Layout::kPanels) {
     return options.tall_tiles ? kernels.product_bf16_panels_tall : kernels.product_bf16_panels;
   }
@@ -37,6 +39,8 @@ const ProductKernels& product_of(const CpuOptions& options, const Kernels& kerne
   }
   CHECK(false);
 }
+
+namespace {
 
 // The size of a task. There are several tasks per thread, so that all threads end at about the same
 // time, but they are large, because the first weights of each task have not been prefetched.
@@ -74,7 +78,7 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
     CHECK(weight.dtype == type && weight.layout == layout && out.dtype == DType::kF32);
     outputs += weight.rows;
   }
-  const ProductKernels& kernels = product_of(options_, kernels_, type, layout);
+  const ProductKernels& kernels = product_of(options_, type, layout);
 
   if (packed_.size() < packed_bytes(rows, k)) {
     packed_ = HostMemory();  // released first: both may not fit

@@ -2,6 +2,7 @@
 #include "ops/cpu/kernels.h"
 
 #include "ops/cpu/attention.h"
+#include "ops/cpu/bare_loops.h"
 #include "ops/cpu/matmul_bf16.h"
 #include "ops/cpu/matmul_bf16_panels.h"
 #include "ops/cpu/matmul_float.h"
@@ -36,14 +37,15 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .from_int8 = widen_row<int8_t>,
     .to_f16 = to_f16_row,
     .to_int8 = to_int8_row,
+    .read = read_memory,
     .rope_table = rope_table_row,
-    .product_float_float = {pack_float, matmul_float<float>},
-    .product_float_bf16 = {pack_float, matmul_float<bf16>},
-    .product_float_f16 = {pack_float, matmul_float<f16>},
-    .product_bf16 = {pack_rounded, matmul_bf16},
-    .product_bf16_panels = {pack_rounded, matmul_bf16_panels<WideTiles>},
-    .product_bf16_panels_tall = {pack_rounded, matmul_bf16_panels<TallTiles>},
-    .product_int8 = {pack_int8_input, multiply_panels<WordTiles>},
+    .product_float_float = {pack_float, matmul_float<float>, bare_floats},
+    .product_float_bf16 = {pack_float, matmul_float<bf16>, bare_floats},
+    .product_float_f16 = {pack_float, matmul_float<f16>, bare_floats},
+    .product_bf16 = {pack_rounded, matmul_bf16, bare_floats},
+    .product_bf16_panels = {pack_rounded, matmul_bf16_panels<WideTiles>, bare_floats},
+    .product_bf16_panels_tall = {pack_rounded, matmul_bf16_panels<TallTiles>, bare_floats},
+    .product_int8 = {pack_int8_input, multiply_panels<WordTiles>, bare_words},
     .interleave_int8 = interleave_int8,
     .interleave_bf16 = interleave_bf16,
     .attend_float = attend_segment<float>,

@@ -41,7 +41,12 @@ struct MatmulArgs {
 struct ProductKernels {
   void (*pack)(const PackArgs&);
   void (*multiply)(const MatmulArgs&);
+  // Multiplies and adds `numbers` in the registers in so many rounds, as `multiply` does, and
+  // returns how many operations these were: the peak of the processor. `numbers`: kBareBytes,
+  // bfloat16 from -1 to 1, which are float32 from -1 to 1 too, or int8.
+  double (*bare)(const void* numbers, int rounds);
 };
+constexpr int kBareBytes = 4096;
 
 // Query rows of one sequence and one KV head. The key of position p is in slot
 // block_table[p / block_size] + p % block_size of the cache (kv_layout.h).
@@ -100,6 +105,9 @@ struct Kernels {
   // to_int8 returns the scale: x is about y * scale, or scale is NaN if an x is not finite.
   void (*to_f16)(const float* x, f16* y, int64_t n);
   float (*to_int8)(const float* x, int8_t* y, int64_t n);
+
+  // Reads memory and does no more with it than it must: to measure the speed of reading.
+  void (*read)(const char* from, int64_t bytes);
 
   // Cosines and sines of position * inv_freq, computed in double, times `scale`.
   void (*rope_table)(int position, const float* inv_freq, int half, float scale, float* cos,

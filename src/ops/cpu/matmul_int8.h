@@ -3,6 +3,7 @@
 // saturates.)
 #pragma once
 
+#include "ops/cpu/bare_loops.h"
 #include "ops/cpu/int8_panels.h"
 #include "ops/cpu/row_tiles.h"
 #include "ops/cpu/rows.h"
@@ -106,6 +107,16 @@ struct WordTiles {
     });
   }
 };
+
+// Each lane of 32 bits has two products.
+double bare_words(const void* numbers, int rounds) {
+  run_chains<NativeInt>(numbers, rounds,
+                        [](NativeInt& sum, NativeInt a, NativeInt b) INLINE_LAMBDA {
+                          renew(a);
+                          sum += add_products(a, b);
+                        });
+  return 4.0 * kNativeLanes * kBareChains * rounds;
+}
 
 void pack_int8_input(const PackArgs& args) { pack_int8<int16_t>(args, to_int8_row); }
 

@@ -1,6 +1,7 @@
 // Products in int8 for AVX-512 with VNNI, whose instruction multiplies four numbers without a sign
 // (weights) with four that have one (the input), and adds the products to 32 bits. With few rows
 // this is bound by reading the weights, with many by that instruction. Compiled for AVX-512 VNNI.
+#include "ops/cpu/bare_loops.h"
 #include "ops/cpu/int8_panels.h"
 #include "ops/cpu/row_tiles.h"
 
@@ -70,10 +71,17 @@ struct VnniTiles {
   }
 };
 
+double bare(const void* numbers, int rounds) {
+  run_chains<NativeInt>(numbers, rounds,
+                        [](NativeInt& sum, NativeInt a, NativeInt b)
+                            INLINE_LAMBDA { add_products(sum, a, b); });
+  return 2.0 * 4 * kNativeLanes * kBareChains * rounds;
+}
+
 void pack(const PackArgs& args) { pack_int8<int8_t>(args, kAvx512Kernels.to_int8); }
 
 }  // namespace
 
-constinit const ProductKernels kVnniProduct = {pack, multiply_panels<VnniTiles>};
+constinit const ProductKernels kVnniProduct = {pack, multiply_panels<VnniTiles>, bare};
 
 }  // namespace pagedinfer

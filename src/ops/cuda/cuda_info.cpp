@@ -1,5 +1,6 @@
 #include "kernels/sample.h"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/peaks.h"
 
 namespace pagedinfer {
 namespace {
@@ -17,6 +18,12 @@ std::unique_ptr<Ops> make(const DeviceOptions& options) {
                         .deterministic = options.deterministic,
                         .graphs = true,
                         .product_cache = options.cache_folder});
+}
+
+DevicePeaks peaks(const DeviceOptions& options, Quantization quantize,
+                  const std::function<double()>& clock) {
+  constexpr PeakProbe kProbe = {.copied_bytes = 512 << 20, .rows = 8192, .width = 4096};
+  return measure_peaks(*make(options), options.compute, kProbe, clock, quantize);
 }
 
 }  // namespace
@@ -40,7 +47,7 @@ constinit const BackendInfo kCudaInfo = {
                .place = " on the GPU",
                .limit = "",
                .way_out = "larger --gpu-memory-utilization"},
-    .probe = {.copied_bytes = 512 << 20, .rows = 8192, .width = 4096},
+    .peaks = peaks,
 };
 
 }  // namespace pagedinfer

@@ -52,7 +52,7 @@ struct NamedProduct {
 
 std::vector<NamedProduct> usable_products() {
   std::vector<NamedProduct> all = {
-      {"loops as tiles", {pack_portably, matmul_int8_tiles<LoopTiles>}}};
+      {"loops as tiles", {pack_portably, matmul_int8_tiles<LoopTiles>, nullptr}}};
   for (const Kernels* kernels : usable_kernels()) {
     all.push_back({kernels->name, kernels->product_int8});
   }
