@@ -19,7 +19,7 @@ void* Arena::take(int64_t bytes) {
   constexpr int64_t kMinChunk = 1 << 20;
   const int64_t rounded = (bytes + 63) / 64 * 64;
   if (chunks_.empty() || filled_ + rounded > chunks_.back().size()) {
-    chunks_.emplace_back(std::max({rounded, used_, kMinChunk}), "scratch");
+    chunks_.push_back(HostMemory::of_large_pages(std::max({rounded, used_, kMinChunk}), "scratch"));
     filled_ = 0;
   }
   void* const piece = chunks_.back().data() + filled_;
@@ -32,7 +32,7 @@ void* Arena::take(int64_t bytes) {
 void Arena::reset() {
   if (chunks_.size() > 1) {  // replaced by one that is large enough
     chunks_.clear();
-    chunks_.emplace_back(max_used_, "scratch");
+    chunks_.push_back(HostMemory::of_large_pages(max_used_, "scratch"));
   }
   filled_ = used_ = 0;
 }

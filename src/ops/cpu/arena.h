@@ -13,7 +13,7 @@ namespace pagedinfer {
 class Arena {
  public:
   // Maps so much at once and touches nothing. REQUIRES: nothing has been taken.
-  void reserve(int64_t bytes) { chunks_.emplace_back(bytes, "scratch"); }
+  void reserve(int64_t bytes) { chunks_.push_back(HostMemory::of_large_pages(bytes, "scratch")); }
   std::span<char> reserved() const;
 
   // A piece of memory, 64-byte aligned and not cleared, valid until the next reset().

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -31,6 +34,32 @@ bool can_prefault() {
   if (madvise(page.data(), kPage, kPopulateWrite) == 0) return true;
   MESSAGE("SKIPPED: this system cannot make pages present before they are touched");
   return false;
+}
+
+// Whether the system was asked for large pages for the memory around an address.
+bool prefers_large_pages(const void* address) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) here = begin <= at && at < end;
+    if (here && line.starts_with("VmFlags:")) return line.find(" hg") != std::string::npos;
+  }
+  return false;
+}
+
+TEST_CASE("what a step computes lies in large pages") {
+  const HostMemory known = HostMemory::of_large_pages(4 << 20, "a test");
+  if (!prefers_large_pages(known.data())) {
+    MESSAGE("SKIPPED: this system has no large pages");
+    return;
+  }
+  const auto ops = make_cpu_ops({});
+  ops->reserve_steps({.tokens = 1, .widest_input = 64, .context = 1}, 16 << 20);
+  CHECK(prefers_large_pages(ops->scratch(DType::kF32, 1024, 1024).data));
+  // More than was reserved.
+  CHECK(prefers_large_pages(ops->scratch(DType::kF32, 8192, 1024).data));
 }
 
 TEST_CASE("each head's keys and values of each position have a place of their own") {
