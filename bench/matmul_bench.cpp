@@ -145,6 +145,6 @@ int main(int argc, char** argv) {
       return usage();
     }
   }
-  if (options.packed && !can_pack(options.isa, options.compute)) return usage();
+  if (options.packed && !can_pack(options.compute)) return usage();
   run(options);
 }

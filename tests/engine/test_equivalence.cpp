@@ -125,7 +125,7 @@ class Rigs {
       const CpuOptions options = {.isa = isa,
                                   .num_threads = num_threads,
                                   .compute = compute_,
-                                  .packs_weights = num_threads > 1 && can_pack(isa, compute_)};
+                                  .packs_weights = num_threads > 1 && can_pack(compute_)};
       rig = std::make_unique<Rig>(model, options, cache_type_, quantize_);
     }
     return *rig;

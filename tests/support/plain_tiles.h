@@ -26,6 +26,10 @@ class PlainTiles {
     }
   }
   template <int kTile>
+  static void load_once(const void* from, int64_t stride) {
+    load<kTile>(from, stride);
+  }
+  template <int kTile>
   static void store(void* to, int64_t stride) {
     for (int i = 0; i < 16; ++i) {
       std::memcpy(static_cast<char*>(to) + i * stride, tile[kTile][i], 64);

@@ -33,6 +33,15 @@ class AmxTiles {
   static void load(const void* from, int64_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
   }
+  // The same for numbers that will not be read again soon: they push nothing out of the first-level
+  // cache.
+  template <int kTile>
+  static void load_once(const void* from, int64_t stride) {
+    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2"
+                 :
+                 : "r"(from), "r"(stride), "i"(kTile)
+                 : "memory");
+  }
   template <int kTile>
   static void store(void* to, int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
@@ -78,7 +87,9 @@ void pack_bytes(const PackArgs& args) { pack_int8<int8_t>(args, kAvx512Kernels.t
 
 }  // namespace
 
-constinit const ProductKernels kAmxProduct = {pack, matmul_tiles<AmxTiles>, bare};
+constinit const ProductKernels kAmxProduct = {pack, matmul_tiles<AmxTiles, InPlaceWeights>, bare};
+constinit const ProductKernels kAmxPanelProduct = {pack, matmul_tiles<AmxTiles, PanelWeights>,
+                                                   bare};
 constinit const ProductKernels kAmxInt8Product = {pack_bytes, matmul_int8_tiles<AmxTiles>,
                                                   bare_bytes};
 

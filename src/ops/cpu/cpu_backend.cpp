@@ -63,7 +63,9 @@ CpuBackend::CpuBackend(const CpuOptions& options)
       kernels_(kernels_of(options.isa)),
       pool_(options.num_threads, options.cpus),
       attention_(kernels_, pool_),
-      samplers_(options.num_threads, Sampler(kernels_)) {
+      samplers_(options.num_threads, Sampler(kernels_)),
+      multiply_scratch_(HostMemory::of_large_pages(options.num_threads * scratch_bytes(options.isa),
+                                                   "the sums of products")) {
   const auto isas = available_isas();
   CHECK(std::find(isas.begin(), isas.end(), options.isa) != isas.end());
   CHECK(options.compute == DType::kF32 || options.compute == DType::kBF16);
@@ -209,7 +211,7 @@ void CpuBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   constexpr int64_t kUsualStep = 2048;
   first_positions_ = std::min(bounds.tokens, kUsualStep);
   const int64_t packed = packed_input_bytes(bounds);
-  packed_ = HostMemory(packed, "the input of a product");
+  packed_ = HostMemory::of_large_pages(packed, "the input of a product");
   scratch_.reserve(std::max(bytes - packed, staged_bytes(bounds)));
 }
 
@@ -219,8 +221,8 @@ int64_t CpuBackend::workspace_bytes(const StepBounds& bounds) const {
 
 int64_t CpuBackend::thread_bytes(const StepBounds& bounds) const {
   constexpr int64_t kStack = 128 << 10;  // what a thread touches of it, and of a heap of its own
-  return options_.num_threads * (kStack + Sampler::max_bytes(bounds.vocab)) +
-         attention_.max_bytes(bounds);
+  const int64_t each = kStack + Sampler::max_bytes(bounds.vocab) + scratch_bytes(options_.isa);
+  return options_.num_threads * each + attention_.max_bytes(bounds);
 }
 
 void CpuBackend::make_present() {

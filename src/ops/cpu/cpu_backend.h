@@ -16,6 +16,8 @@ namespace pagedinfer {
 
 // The kernels of products with weights of this type in this layout.
 const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout layout);
+// Bytes of MatmulArgs::scratch that they need for each thread.
+int64_t scratch_bytes(CpuIsa isa);
 
 // The Ops of make_cpu_ops(). Activations are float32; kv_layout.h is the layout of the cache.
 class CpuBackend final : public Ops {
@@ -89,6 +91,7 @@ class CpuBackend final : public Ops {
   std::vector<Sampler> samplers_;  // one per thread
   DrawnTokens drawn_;
   HostMemory packed_;            // the input of a matmul
+  HostMemory multiply_scratch_;  // of matmul, per thread
   int64_t first_positions_ = 0;  // of a cache: made present before they are used
   Prefaulter prefaulter_;        // last: stops before the memory goes
 };

@@ -31,7 +31,7 @@ DeviceOptions resolve(const DeviceOptions& asked) {
   if (asked.compute == DType::kF16) options.compute = DType::kF32;
   options.cpu_isa = choose_isa(asked.cpu_isa);
   options.deterministic = true;
-  options.pack_weights = asked.pack_weights && can_pack(*options.cpu_isa, options.compute);
+  options.pack_weights = asked.pack_weights && can_pack(options.compute);
   return options;
 }
 

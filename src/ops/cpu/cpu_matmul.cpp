@@ -24,6 +24,7 @@ const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout
   if (weight == DType::kI8) return int8_product_of(options.isa);
   const Kernels& kernels = kernels_of(options.isa);
   if (layout == Layout::kPanels) {
+    if (options.isa == CpuIsa::kAmx) return kAmxPanelProduct;
     return options.tall_tiles ? kernels.product_bf16_panels_tall : kernels.product_bf16_panels;
   }
   if (options.compute == DType::kBF16) {
@@ -40,20 +41,27 @@ const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout
   CHECK(false);
 }
 
+int64_t scratch_bytes(CpuIsa isa) { return isa == CpuIsa::kAmx ? kMultiplyScratch : 0; }
+
 namespace {
 
 // The size of a task. There are several tasks per thread, so that all threads end at about the same
-// time, but they are large, because the first weights of each task have not been prefetched.
+// time, but they are large, because the first weights of each task have not been prefetched. On AMX
+// a task of many rows has many outputs too: it brings its rows to the second-level cache first.
 struct TaskSize {
   int outputs, rows;
 };
-TaskSize task_size(int num_threads, int64_t outputs, int num_rows, DType weight) {
-  const int min_outputs = weight == DType::kI8 ? kInt8Panel : 32;
-  constexpr int kMaxOutputs = 1024, kMinRows = 64, kPerThread = 4;
+TaskSize task_size(int num_threads, int64_t outputs, int num_rows, DType weight, CpuIsa isa) {
+  const bool is_amx = isa == CpuIsa::kAmx;
+  const int min_outputs = is_amx                 ? (num_rows > 64 ? 256 : 64)
+                          : weight == DType::kI8 ? kInt8Panel
+                                                 : 32;
+  const int max_outputs = is_amx ? 2048 : 1024;
+  constexpr int kMinRows = 64, kPerThread = 4;
   if (num_threads == 1) return {static_cast<int>(outputs), num_rows};
   const int tasks = num_threads * kPerThread;
   const int size = static_cast<int>(std::min<int64_t>(
-      kMaxOutputs, ceil_div(ceil_div(outputs, tasks), min_outputs) * min_outputs));
+      max_outputs, ceil_div(ceil_div(outputs, tasks), min_outputs) * min_outputs));
   const int output_parts = static_cast<int>(ceil_div(outputs, size));
   const int row_parts = std::min(ceil_div(num_rows, kMinRows), std::max(1, tasks / output_parts));
   return {size, ceil_div(ceil_div(num_rows, row_parts), kPackedRows) * kPackedRows};
@@ -82,7 +90,7 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
 
   if (packed_.size() < packed_bytes(rows, k)) {
     packed_ = HostMemory();  // released first: both may not fit
-    packed_ = HostMemory(packed_bytes(rows, k), "the input of a product");
+    packed_ = HostMemory::of_large_pages(packed_bytes(rows, k), "the input of a product");
   }
   constexpr int kMinPacked = 1 << 16;  // numbers per thread
   const int pack_rows = ceil_div(std::max(1, kMinPacked / k), kPackedRows) * kPackedRows;
@@ -93,9 +101,11 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
 
   constexpr int64_t kMinWork = 1 << 18;  // multiplications that justify several threads
   const int num_threads = outputs * rows * k < kMinWork ? 1 : pool_.num_threads();
-  const TaskSize size = task_size(num_threads, outputs, rows, type);
+  const TaskSize size = task_size(num_threads, outputs, rows, type, options_.isa);
   const int row_parts = ceil_div(rows, size.rows);
-  const auto multiply = [&](const Product& product, int task) {
+  constexpr int64_t kStaysInCaches = 1 << 20;
+  const bool streams_y = outputs * rows * size_of(DType::kF32) > kStaysInCaches;
+  const auto multiply = [&](const Product& product, int task, int worker) {
     const int first = task / row_parts * size.outputs, first_row = task % row_parts * size.rows;
     const int64_t last = std::min<int64_t>(product.weight.rows, first + size.outputs);
     kernels.multiply({.packed = packed_.data(),
@@ -108,11 +118,13 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
                       .first_row = first_row,
                       .last_row = std::min(rows, first_row + size.rows),
                       .first = first,
-                      .last = static_cast<int>(last)});
+                      .last = static_cast<int>(last),
+                      .scratch = multiply_scratch_.data() + worker * scratch_bytes(options_.isa),
+                      .streams_y = streams_y});
   };
   if (num_threads == 1) {
     const FlushDenormals guard;
-    for (const Product& product : products) multiply(product, 0);
+    for (const Product& product : products) multiply(product, 0, 0);
     return;
   }
   const auto tasks_of = [&](const Product& product) {
@@ -120,10 +132,10 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
   };
   int tasks = 0;
   for (const Product& product : products) tasks += tasks_of(product);
-  pool_.parallel_for(tasks, [&](int task, int) {
+  pool_.parallel_for(tasks, [&](int task, int worker) {
     const Product* product = products.data();
     for (; task >= tasks_of(*product); ++product) task -= tasks_of(*product);
-    multiply(*product, task);
+    multiply(*product, task, worker);
   });
 }
 

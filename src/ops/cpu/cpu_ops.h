@@ -31,8 +31,8 @@ struct CpuOptions {
   CpuList cpus = {};  // thread i runs on the i-th only, but the first on any; empty: anywhere
 };
 
-// Whether this instruction set and type of computation have an order of packed weights.
-bool can_pack(CpuIsa isa, DType compute);
+// Whether this type of computation has an order of packed weights.
+bool can_pack(DType compute);
 
 // A backend on this processor. Results have the same bits for every isa and num_threads.
 // REQUIRES: isa is among available_isas().

@@ -53,8 +53,7 @@ const Kernels& kernels_of(CpuIsa isa) {
   return kPortableKernels;
 }
 
-// AMX multiplies weights in place about as fast.
-bool can_pack(CpuIsa isa, DType compute) { return isa != CpuIsa::kAmx && compute == DType::kBF16; }
+bool can_pack(DType compute) { return compute == DType::kBF16; }
 
 bool prefers_tall_tiles() { return __builtin_cpu_is("intel"); }
 

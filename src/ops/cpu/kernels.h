@@ -26,17 +26,22 @@ constexpr int kPackedRows = 16;
 
 // Computes rows [first_row, last_row) and outputs [first, last) of y = x * weights^T; weights are
 // (outputs, k). Reads no weights but those of these outputs. Weights in int8 lie in panels
-// (int8_layout.h), of which `first` begins one.
+// (int8_layout.h), of which `first` begins one, and packed ones in bfloat16 do so too
+// (bf16_layout.h).
 struct MatmulArgs {
   const void* packed;  // x
   int num_rows, k;     // of x
   const void* weights;
-  int64_t weight_stride;  // elements between rows; in int8, between panels
+  int64_t weight_stride;  // elements between rows or panels
   float* y;
   int64_t y_stride;
   int first_row, last_row;  // first_row is a multiple of kPackedRows
   int first, last;
+  void* scratch = nullptr;  // AMX: kMultiplyScratch bytes of the calling thread, 64-byte aligned
+  bool streams_y = false;   // y will not be read soon, so it may be written past the caches
 };
+// The sums of 256 rows and 2048 outputs, and some more.
+constexpr int64_t kMultiplyScratch = (256 * 2048 + 1024) * 4;
 
 struct ProductKernels {
   void (*pack)(const PackArgs&);
@@ -121,7 +126,7 @@ struct Kernels {
   // `panel` on (int8_layout.h). `stride`: between rows.
   void (*interleave_int8)(const int8_t* rows, int64_t stride, int64_t columns, uint8_t* panel);
   // The same of 16 rows of 32 bfloat16 numbers (bf16_layout.h).
-  void (*interleave_bf16)(const bf16* rows, bf16* panel);
+  void (*interleave_bf16)(const bf16* rows, int64_t stride, bf16* panel);
 
   // Computes the state of one segment. `k` and `v` are the cache of the whole layer (kv_layout.h).
   // is_first: the previous call was not for the segment before this one, so its first keys have not
@@ -141,7 +146,7 @@ struct Kernels {
 
 extern const Kernels kAvx512Kernels, kAvx2Kernels, kPortableKernels;
 // For processors with AMX or AVX-512 VNNI, the bits of product_bf16 and product_int8.
-extern const ProductKernels kAmxProduct, kAmxInt8Product, kVnniProduct;
+extern const ProductKernels kAmxProduct, kAmxPanelProduct, kAmxInt8Product, kVnniProduct;
 
 // The kernels of an instruction set. AMX has only products of its own, the rest is AVX-512's.
 const Kernels& kernels_of(CpuIsa isa);

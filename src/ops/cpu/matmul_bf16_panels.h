@@ -175,16 +175,8 @@ void matmul_bf16_panels(const MatmulArgs& args) {
   rows <= kMaxPairRows ? matmul_pairs<Tiles>(args) : matmul_panels<WeightPanels>(args);
 }
 
-// Interleaves 16 rows of kBf16Step numbers, as a panel has them.
-void interleave_bf16(const bf16* rows, bf16* panel) {
-  const float* from[16];  // pairs, which are only moved
-  for (int i = 0; i < 16; ++i) from[i] = (const float*)(rows + i * kBf16Step);
-  f32x16 pairs[16];
-  load_transposed(from, pairs);
-  for (const f32x16& pair : pairs) {
-    store((int32_t*)panel, bits_as<i32x16>(pair));
-    panel += 2 * kBf16Panel;
-  }
+void interleave_bf16(const bf16* rows, int64_t stride, bf16* panel) {
+  interleave_rows(rows, stride, panel);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // registers, so that a vector holds the same column of sixteen rows.
 #pragma once
 
+#include "ops/cpu/bf16_layout.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/prefetch.h"
 
@@ -47,6 +48,18 @@ FORCE_INLINE RowPrefetcher prefetch_weights(const MatmulArgs& args, int output, 
   return {(const char*)(row + first), args.weight_stride * kSize, (last - first) * kSize};
 }
 
+// Interleaves 16 rows of kBf16Step numbers, as a panel has them (bf16_layout.h).
+FORCE_INLINE void interleave_rows(const bf16* rows, int64_t stride, bf16* panel) {
+  const float* from[16];  // pairs, which are only moved
+  for (int i = 0; i < 16; ++i) from[i] = (const float*)(rows + i * stride);
+  f32x16 pairs[16];
+  load_transposed(from, pairs);
+  for (const f32x16& pair : pairs) {
+    store((int32_t*)panel, bits_as<i32x16>(pair));
+    panel += 2 * kBf16Panel;
+  }
+}
+
 // Loads sixteen bytes from each of four addresses.
 FORCE_INLINE f32x16 load_quarters(const char* a, const char* b, const char* c, const char* d) {
   const auto quarter = [](const char* from) { return _mm_loadu_si128((const __m128i*)from); };
@@ -80,8 +93,8 @@ FORCE_INLINE void for_pairs(const bf16* rows, const F& f) {
     f32x16 column[4];
     for (int i = 0; i < 4; ++i) {
       const char* from = (const char*)(rows + i * kChunk + quarter * 8);
-      constexpr int kFour = 4 * kChunk * sizeof(bf16);
-      column[i] = load_quarters(from, from + kFour, from + 2 * kFour, from + 3 * kFour);
+      constexpr int kFourRows = 4 * kChunk * sizeof(bf16);
+      column[i] = load_quarters(from, from + kFourRows, from + 2 * kFourRows, from + 3 * kFourRows);
     }
     interleave<1>(column[0], column[1]);
     interleave<1>(column[2], column[3]);

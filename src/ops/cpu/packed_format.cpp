@@ -40,7 +40,7 @@ void pack_bf16_rows(const Kernels& kernels, const Tensor& rows, int64_t first, c
     for (int64_t i = 0; i < rows.rows; ++i) {
       round_numbers(kernels, rows, i, column, columns, numbers + i * kBf16Step);
     }
-    kernels.interleave_bf16(numbers, to);
+    kernels.interleave_bf16(numbers, kBf16Step, to);
     to += kBf16Step * kBf16Panel;
   }
 }

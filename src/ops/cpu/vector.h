@@ -129,6 +129,18 @@ FORCE_INLINE void store_bytes(int8_t* to, const i32x16& a) {
   _mm_storeu_si128((__m128i*)to, bytes);
 }
 
+// Stores past the caches: a line that is written as a whole is not read first. Other threads see it
+// after _mm_sfence(). REQUIRES: `to` is 64-byte aligned.
+FORCE_INLINE void store_past_caches(float* to, const f32x16& a) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, a.part[0]);
+#elif defined(__AVX2__)
+  for (int i = 0; i < kParts; ++i) _mm256_stream_ps(to + 8 * i, a.part[i]);
+#else
+  for (int i = 0; i < kParts; ++i) _mm_stream_ps(to + 4 * i, a.part[i]);
+#endif
+}
+
 // Stores the first `count` numbers, at most 16.
 FORCE_INLINE void store_part(float* to, int64_t count, const f32x16& a) {
   if (count >= 16) return store(to, a);

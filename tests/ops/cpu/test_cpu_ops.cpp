@@ -161,7 +161,7 @@ TEST_CASE("an upload is a view of the same type or a copy rounded to nearest eve
 TEST_CASE("a matrix whose rows are computed becomes what an upload of its numbers becomes") {
   Random random{9};
   for (CpuOptions options : every_way(DType::kBF16)) {
-    options.packs_weights = random.below(2) == 0 && can_pack(options.isa, DType::kBF16);
+    options.packs_weights = random.below(2) == 0 && can_pack(DType::kBF16);
     const auto ops = make_cpu_ops(options);
     const Matrix m(random, DType::kF32, random.between(1, 70), random.between(1, 600));
     const int64_t rows = m.tensor.rows, cols = m.tensor.cols;

@@ -99,7 +99,7 @@ std::vector<std::unique_ptr<Ops>> all_ops(DType compute) {
   for (const CpuIsa isa : available_isas()) {
     for (const int threads : {1, 3}) {
       all.push_back(make_cpu_ops({isa, threads, compute}));
-      if (!can_pack(isa, compute)) continue;
+      if (!can_pack(compute)) continue;
       for (const bool tall : {false, true}) {
         all.push_back(make_cpu_ops({isa, threads, compute, true, tall}));
       }
