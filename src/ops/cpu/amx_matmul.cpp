@@ -51,10 +51,10 @@ class AmxTiles {
   static void multiply() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kLeft), "i"(kRight));
   }
-  // The same for bytes: those of kLeft have a sign. A row of kRight belongs to four columns.
+  // The same for bytes with a sign. A row of kRight belongs to four columns.
   template <int kSums, int kLeft, int kRight>
   static void multiply_int8() {
-    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kLeft), "i"(kRight));
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kLeft), "i"(kRight));
   }
 };
 

@@ -121,7 +121,7 @@ char* CpuBackend::take_packed(const PackedFormat& format, int64_t rows, int64_t 
 
 Tensor CpuBackend::upload_matrix(Tensor host, DType dtype) {
   if (!packs(dtype)) return upload(host, dtype);
-  const PackedFormat& format = packed_format(dtype);
+  const PackedFormat& format = packed_format(dtype, options_.isa);
   char* const packed = take_packed(format, host.rows, host.cols);
   for_weight_rows(host.rows, [&](int64_t first, int64_t count, int) {
     Tensor rows = host;
@@ -134,7 +134,7 @@ Tensor CpuBackend::upload_matrix(Tensor host, DType dtype) {
 
 Tensor CpuBackend::upload_matrix(const RowSource& source, DType dtype) {
   const int64_t rows = source.rows, cols = source.cols;
-  const PackedFormat* const format = packs(dtype) ? &packed_format(dtype) : nullptr;
+  const PackedFormat* const format = packs(dtype) ? &packed_format(dtype, options_.isa) : nullptr;
   const Tensor matrix = format != nullptr
                             ? format->view(take_packed(*format, rows, cols), rows, cols)
                             : allocate(dtype, rows, cols);
@@ -161,7 +161,7 @@ void CpuBackend::add_low_rank(const LowRankRow& row, int64_t first, int64_t n, f
 }
 
 int64_t CpuBackend::matrix_bytes(Tensor host, DType dtype) const {
-  return packs(dtype) ? packed_format(dtype).bytes(host.rows, host.cols)
+  return packs(dtype) ? packed_format(dtype, options_.isa).bytes(host.rows, host.cols)
                       : uploaded_bytes(host, dtype);
 }
 
@@ -311,7 +311,7 @@ void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
     const int32_t token = int_at(tokens, i);
     CHECK(0 <= token && token < table.rows);
     if (table.layout == Layout::kPanels) {
-      packed_format(table.dtype).widen_row(kernels_, table, token, out.row<float>(i));
+      packed_format(table.dtype, options_.isa).widen_row(kernels_, table, token, out.row<float>(i));
     } else {
       widen_numbers(kernels_, table, token, 0, out.cols, out.row<float>(i));
     }

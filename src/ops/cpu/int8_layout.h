@@ -3,14 +3,15 @@
 //
 // Weights (outputs, k) are cut into panels of 64 outputs, so that a thread reads one contiguous run
 // of memory. A panel has its columns in fours: the first four columns of output 0, of output 1, and
-// so on to output 63, then the next four. Each number is stored as w + 128. The 64 scales of the
-// outputs follow, as float32. Columns are padded to a multiple of 64 with zeros, outputs to whole
-// panels with anything.
+// so on to output 63, then the next four. Each number is stored as w + 128, for AMX as w. The 64
+// scales of the outputs follow, as float32. Columns are padded to a multiple of 64 with zeros,
+// outputs to whole panels with anything.
 //
 // The input (rows, k) is cut into groups of 256 columns. The numbers of the first group of all rows
 // are followed by those of the next one: (groups, rows, 256), padded with zeros. Then come the
 // scales, (groups, rows), and the shifts, (groups, rows): 128 times the sum of the numbers, which
-// is what the 128 in the weights adds to each product. Rows are padded to a multiple of 16.
+// is what the 128 in the weights adds to each product (AMX leaves them aside). Rows are padded to a
+// multiple of 16.
 //
 // All has internal linkage because this file is compiled for several instruction sets.
 #pragma once

@@ -124,7 +124,9 @@ struct Kernels {
       product_bf16_panels, product_bf16_panels_tall, product_int8;
   // Writes 16 rows of `columns` int8 numbers, a multiple of 64, to the outputs of a panel from
   // `panel` on (int8_layout.h). `stride`: between rows.
-  void (*interleave_int8)(const int8_t* rows, int64_t stride, int64_t columns, uint8_t* panel);
+  // `zero` is added to each number.
+  void (*interleave_int8)(const int8_t* rows, int64_t stride, int64_t columns, uint8_t zero,
+                          uint8_t* panel);
   // The same of 16 rows of 32 bfloat16 numbers (bf16_layout.h).
   void (*interleave_bf16)(const bf16* rows, int64_t stride, bf16* panel);
 
@@ -145,7 +147,8 @@ struct Kernels {
 };
 
 extern const Kernels kAvx512Kernels, kAvx2Kernels, kPortableKernels;
-// For processors with AMX or AVX-512 VNNI, the bits of product_bf16 and product_int8.
+// For processors with AMX or AVX-512 VNNI, the bits of product_bf16 and product_int8; on AMX
+// weights in int8 have a sign.
 extern const ProductKernels kAmxProduct, kAmxPanelProduct, kAmxInt8Product, kVnniProduct;
 
 // The kernels of an instruction set. AMX has only products of its own, the rest is AVX-512's.

@@ -121,14 +121,16 @@ double bare_words(const void* numbers, int rounds) {
 void pack_int8_input(const PackArgs& args) { pack_int8<int16_t>(args, to_int8_row); }
 
 // Interleaves 16 rows of `columns` numbers, a multiple of kInt8Step, as a panel has them.
-void interleave_int8(const int8_t* rows, int64_t stride, int64_t columns, uint8_t* panel) {
+void interleave_int8(const int8_t* rows, int64_t stride, int64_t columns, uint8_t zero,
+                     uint8_t* panel) {
+  const i32x16 flipped = broadcast(int32_t(zero * 0x01010101u));  // adds 0 or 128
   for (int64_t column = 0; column < columns; column += kInt8Step) {
     const float* from[16];  // only moved, so any bits will do
     for (int i = 0; i < 16; ++i) from[i] = (const float*)(rows + i * stride + column);
     f32x16 four[16];
     load_transposed(from, four);
     for (int i = 0; i < 16; ++i, panel += kFourBytes) {
-      store((int32_t*)panel, bits_as<i32x16>(four[i]) ^ broadcast(int32_t(0x80808080)));
+      store((int32_t*)panel, bits_as<i32x16>(four[i]) ^ flipped);
     }
   }
 }

@@ -67,6 +67,7 @@ int64_t int8_bytes(int64_t rows, int64_t cols) {
   return int8_panels(rows) * int8_panel_bytes(cols);
 }
 
+template <uint8_t kZero>
 void pack_int8_rows(const Kernels& kernels, const Tensor& rows, int64_t first, char* packed) {
   const int64_t columns = int8_columns(rows.cols);
   std::vector<float> wide(static_cast<size_t>(rows.cols));
@@ -78,7 +79,7 @@ void pack_int8_rows(const Kernels& kernels, const Tensor& rows, int64_t first, c
     widen_numbers(kernels, rows, i, 0, rows.cols, wide.data());
     scales[i] = kernels.to_int8(wide.data(), numbers.data() + i * columns, rows.cols);
   }
-  kernels.interleave_int8(numbers.data(), columns, columns,
+  kernels.interleave_int8(numbers.data(), columns, columns, kZero,
                           reinterpret_cast<uint8_t*>(panel) + place * kFour);
 }
 
@@ -86,6 +87,7 @@ Tensor int8_view(char* packed, int64_t rows, int64_t cols) {
   return {packed, DType::kI8, rows, cols, int8_panel_bytes(cols), Layout::kPanels};
 }
 
+template <uint8_t kZero>
 void widen_int8_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* y) {
   CHECK(weights.dtype == DType::kI8 && weights.stride == int8_panel_bytes(weights.cols));
   const char* const panel =
@@ -97,7 +99,7 @@ void widen_int8_row(const Kernels& kernels, const Tensor& weights, int64_t i, fl
       const char* const four = panel + (first + column) * kInt8Panel + place * kFour;
       uint32_t bits = 0;
       std::memcpy(&bits, four, sizeof bits);
-      bits ^= 0x80808080;  // w + 128 as a byte without a sign to w
+      bits ^= kZero * 0x01010101u;  // w + 128 as a byte without a sign to w
       std::memcpy(numbers + column, &bits, sizeof bits);
     }
     kernels.from_int8(numbers, y + first, std::min<int64_t>(weights.cols - first, kInt8Step));
@@ -124,6 +126,9 @@ void widen_numbers(const Kernels& kernels, const Tensor& x, int64_t row, int64_t
 
 constinit const PackedFormat kBf16Format = {bf16_bytes, pack_bf16_rows, bf16_view, widen_bf16_row};
 
-constinit const PackedFormat kInt8Format = {int8_bytes, pack_int8_rows, int8_view, widen_int8_row};
+constinit const PackedFormat kInt8Format = {int8_bytes, pack_int8_rows<kInt8Zero>, int8_view,
+                                            widen_int8_row<kInt8Zero>};
+constinit const PackedFormat kSignedInt8Format = {int8_bytes, pack_int8_rows<0>, int8_view,
+                                                  widen_int8_row<0>};
 
 }  // namespace pagedinfer

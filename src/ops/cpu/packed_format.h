@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/cpu_isa.h"
 #include "core/tensor.h"
 #include "ops/cpu/kernels.h"
 
@@ -26,11 +27,14 @@ struct PackedFormat {
 };
 
 extern const PackedFormat kBf16Format;  // bf16_layout.h
-extern const PackedFormat kInt8Format;  // int8_layout.h
+// int8_layout.h: for instructions that multiply numbers without a sign by numbers with one, and for
+// AMX.
+extern const PackedFormat kInt8Format, kSignedInt8Format;
 
 // REQUIRES: there is a format of that type.
-inline const PackedFormat& packed_format(DType type) {
-  return type == DType::kI8 ? kInt8Format : kBf16Format;
+inline const PackedFormat& packed_format(DType type, CpuIsa isa) {
+  if (type != DType::kI8) return kBf16Format;
+  return isa == CpuIsa::kAmx ? kSignedInt8Format : kInt8Format;
 }
 
 // Converts n numbers of a row of the checkpoint, from column `first`, to float32.

@@ -186,7 +186,8 @@ TEST_CASE("a matrix whose rows are computed becomes what an upload of its number
       const Tensor uploaded = ops->upload_matrix(m.tensor, type);
       REQUIRE(computed.layout == uploaded.layout);
       CHECK(computed.stride == uploaded.stride);
-      const int64_t bytes = is_packed ? packed_format(type).bytes(rows, cols) : uploaded.bytes();
+      const int64_t bytes =
+          is_packed ? packed_format(type, options.isa).bytes(rows, cols) : uploaded.bytes();
       CHECK(std::memcmp(computed.data, uploaded.data, static_cast<size_t>(bytes)) == 0);
     }
     for (const auto& times : times_read) REQUIRE(times == 4);
