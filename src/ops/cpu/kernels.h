@@ -127,7 +127,8 @@ struct Kernels {
   // `zero` is added to each number.
   void (*interleave_int8)(const int8_t* rows, int64_t stride, int64_t columns, uint8_t zero,
                           uint8_t* panel);
-  // The same of 16 rows of 32 bfloat16 numbers (bf16_layout.h).
+  // The same of 16 rows of 32 bfloat16 numbers (bf16_layout.h), past the caches: other threads see
+  // them after _mm_sfence().
   void (*interleave_bf16)(const bf16* rows, int64_t stride, bf16* panel);
 
   // Computes the state of one segment. `k` and `v` are the cache of the whole layer (kv_layout.h).

@@ -176,7 +176,8 @@ void matmul_bf16_panels(const MatmulArgs& args) {
 }
 
 void interleave_bf16(const bf16* rows, int64_t stride, bf16* panel) {
-  interleave_rows(rows, stride, panel);
+  (uintptr_t) panel % 64 == 0 ? interleave_rows<true>(rows, stride, panel)
+                              : interleave_rows(rows, stride, panel);
 }
 
 }  // namespace

@@ -49,13 +49,18 @@ FORCE_INLINE RowPrefetcher prefetch_weights(const MatmulArgs& args, int output, 
 }
 
 // Interleaves 16 rows of kBf16Step numbers, as a panel has them (bf16_layout.h).
+template <bool kPastCaches = false>
 FORCE_INLINE void interleave_rows(const bf16* rows, int64_t stride, bf16* panel) {
   const float* from[16];  // pairs, which are only moved
   for (int i = 0; i < 16; ++i) from[i] = (const float*)(rows + i * stride);
   f32x16 pairs[16];
   load_transposed(from, pairs);
   for (const f32x16& pair : pairs) {
-    store((int32_t*)panel, bits_as<i32x16>(pair));
+    if constexpr (kPastCaches) {
+      store_past_caches((float*)panel, pair);
+    } else {
+      store((int32_t*)panel, bits_as<i32x16>(pair));
+    }
     panel += 2 * kBf16Panel;
   }
 }

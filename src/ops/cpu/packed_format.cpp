@@ -1,5 +1,7 @@
 #include "ops/cpu/packed_format.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -34,15 +36,20 @@ void pack_bf16_rows(const Kernels& kernels, const Tensor& rows, int64_t first, c
   bf16* to = reinterpret_cast<bf16*>(packed) + first / kBf16Panel * bf16_panel_size(rows.cols) +
              first % kBf16Panel * 2;
   bf16 numbers[kPackedWeightRows * kBf16Step] = {};
-  for (int64_t column = 0; column < rows.cols; column += kBf16Step) {
+  const bool is_whole = rows.dtype == DType::kBF16 && rows.rows == kPackedWeightRows;
+  for (int64_t column = 0; column < rows.cols; column += kBf16Step, to += kBf16Step * kBf16Panel) {
     const int64_t columns = std::min<int64_t>(kBf16Step, rows.cols - column);
+    if (is_whole && columns == kBf16Step) {
+      kernels.interleave_bf16(rows.row<bf16>(0) + column, rows.stride, to);
+      continue;
+    }
     if (columns < kBf16Step) std::fill(std::begin(numbers), std::end(numbers), bf16{});
     for (int64_t i = 0; i < rows.rows; ++i) {
       round_numbers(kernels, rows, i, column, columns, numbers + i * kBf16Step);
     }
     kernels.interleave_bf16(numbers, kBf16Step, to);
-    to += kBf16Step * kBf16Panel;
   }
+  _mm_sfence();
 }
 
 Tensor bf16_view(char* packed, int64_t rows, int64_t cols) {
