@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/kernels.h"
 #include "ops/cpu/thread_pool.h"
+#include "ops/peaks.h"
 
 namespace pagedinfer {
 
@@ -72,34 +74,16 @@ inline void read_all(ThreadPool& pool, const void* from, int64_t bytes) {
   });
 }
 
-// Independent multiply-adds, kPeakGflop of them on each thread.
-constexpr double kPeakGflop = 0.128;
-__attribute__((target("avx512f"))) inline void run_fma512() {
-  __m512 x[16];
-  for (int i = 0; i < 16; ++i) x[i] = _mm512_set1_ps(static_cast<float>(i));
-  const __m512 a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
-  for (int n = 0; n < 250000; ++n) {
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) x[i] = _mm512_fmadd_ps(x[i], a, b);
-  }
-  for (int i = 1; i < 16; ++i) x[0] = _mm512_add_ps(x[0], x[i]);
-  sink = static_cast<int64_t>(x[0][0]);
-}
-__attribute__((target("avx2,fma"))) inline void run_fma256() {
-  __m256 x[12];
-  for (int i = 0; i < 12; ++i) x[i] = _mm256_set1_ps(static_cast<float>(i));
-  const __m256 a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
-  for (int n = 0; n < 666667; ++n) {
-#pragma GCC unroll 12
-    for (int i = 0; i < 12; ++i) x[i] = _mm256_fmadd_ps(x[i], a, b);
-  }
-  for (int i = 1; i < 12; ++i) x[0] = _mm256_add_ps(x[0], x[i]);
-  sink = static_cast<int64_t>(x[0][0]);
-}
-inline void run_peak(ThreadPool& pool, CpuIsa isa) {
-  pool.parallel_for(pool.num_threads(), [&](int, int) {
-    isa == CpuIsa::kAvx512 || isa == CpuIsa::kAmx ? run_fma512() : run_fma256();
+// Bare multiply-adds on each thread. Returns how many operations they are together.
+inline double run_peak(ThreadPool& pool, CpuIsa isa) {
+  constexpr int kRounds = 300'000;
+  const std::vector<char> numbers = random_numbers(DType::kF32, kBareBytes / size_of(DType::kF32));
+  double operations = 0;
+  pool.parallel_for(pool.num_threads(), [&](int task, int) {
+    const double done = kernels_of(isa).product_float_float.bare(numbers.data(), kRounds);
+    if (task == 0) operations = pool.num_threads() * done;
   });
+  return operations;
 }
 
 }  // namespace pagedinfer

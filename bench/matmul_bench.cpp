@@ -1,8 +1,9 @@
-// Products with weights in bfloat16 or int8 on the CPU, beside two bounds that are measured in the
-// same run on the same threads: bare multiplications of that kind, and reading memory. Weights are
-// not in the cache: each call takes the next of many copies.
+// Products with weights in bfloat16, float16 or int8 on the CPU, beside two bounds that are
+// measured in the same run on the same threads: bare multiplications of that kind, and reading
+// memory. Weights are not in the cache: each call takes the next of many copies.
 //
-//   pagedinfer_matmul_bench [--threads N] [--isa NAME] [--type f32|bf16|int8] [--packed] [--json]
+//   pagedinfer_matmul_bench [--threads N] [--isa NAME] [--type f32|f16|bf16|int8] [--packed]
+//   [--json]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,7 +66,8 @@ void run(const Options& options) {
     const auto ops = make_cpu_ops({options.isa, options.threads, options.compute, options.packed});
     std::vector<Tensor> weights;
     for (int i = 0; i < copies; ++i) {
-      const Tensor host = {memory.data() + i * size, DType::kBF16, n, k, k};
+      const DType stored = options.weight == DType::kF16 ? DType::kF16 : DType::kBF16;
+      const Tensor host = {memory.data() + i * size, stored, n, k, k};
       weights.push_back(ops->upload_matrix(host, options.weight));
     }
     std::vector<float> x(static_cast<size_t>(512) * k), y(static_cast<size_t>(512) * n);
@@ -111,7 +113,7 @@ void run(const Options& options) {
 int usage() {
   fmt::print(stderr,
              "usage: pagedinfer_matmul_bench [--threads N] [--isa portable|avx2|avx512|amx] "
-             "[--type f32|bf16|int8] [--packed] [--json]\n");
+             "[--type f32|f16|bf16|int8] [--packed] [--json]\n");
   return 2;
 }
 
@@ -133,8 +135,8 @@ int main(int argc, char** argv) {
     if (flag == "--threads") {
       options.threads = std::max(1, std::atoi(argv[i]));
     } else if (flag == "--type") {
-      options.compute = value == "f32" ? DType::kF32 : DType::kBF16;
-      options.weight = value == "int8" ? DType::kI8 : DType::kBF16;
+      options.compute = value == "f32" || value == "f16" ? DType::kF32 : DType::kBF16;
+      options.weight = value == "int8" ? DType::kI8 : value == "f16" ? DType::kF16 : DType::kBF16;
     } else if (flag == "--isa") {
       bool found = false;
       for (const CpuIsa isa : available_isas()) {

@@ -166,11 +166,12 @@ class Bench {
     fill(q, 0x3c);
     double pairs = 0;
     for (int p = context - chunk; p < context; ++p) pairs += p + 1;
+    double operations = 0;
     const Pair t = medians(
         clock_, 9, [&] { ops->attention(q, cache, staged, args(shape), out); },
-        [&] { run_peak(pool_, isa_); });
+        [&] { operations = run_peak(pool_, isa_); });
     const double gflops = 4e-9 * pairs * shape.heads * shape.dim / t.work;
-    const double peak = kPeakGflop * pool_.num_threads() / t.bound;
+    const double peak = 1e-9 * operations / t.bound;
     fmt::print("prefill  {} of {}, {} heads of {:3}, group {}: {:6.1f} GFLOP/s, {:.2f} of {:.0f}\n",
                chunk, context, shape.heads, shape.dim, shape.heads / shape.kv_heads, gflops,
                gflops / peak, peak);
@@ -235,11 +236,12 @@ class Bench {
     };
     const Pair t = medians(
         clock_, 9, [&] { load(true); }, [&] { load(false); });
+    double operations = 0;
     const Pair peak = medians(
-        clock_, 9, [&] { load(true); }, [&] { run_peak(pool_, isa_); });
+        clock_, 9, [&] { load(true); }, [&] { operations = run_peak(pool_, isa_); });
     const double count = 1e-9 * static_cast<double>(rows * cols);
     const double gflops = 2.0 * static_cast<double>(rank) * count / (t.work - t.bound);
-    const double most = kPeakGflop * pool_.num_threads() / peak.bound / 2;
+    const double most = 1e-9 * operations / peak.bound / 2;
     fmt::print(
         "merge    {} x {}, rank {:3}: {:5.2f} s for 1e9 numbers, loading {:.2f}; adding {:6.1f} "
         "GFLOP/s, {:.2f} of {:.0f}\n",
