@@ -66,8 +66,8 @@ struct Weights {
   int part;  // outputs of a call are a multiple of it
 };
 
-// Columns [k, k + 3) of x and others between the rows of y must stay. `split`: in several calls, as
-// several threads make them.
+// What lies between the rows of y must stay. `split`: in several calls, as several threads make
+// them.
 void check_product(std::mt19937& random, const Weights& weights, const std::vector<float>& x,
                    int rows, int k, int n, const std::vector<float>& right, bool split) {
   const auto below = [&](int count) { return static_cast<int>(random() % count); };
