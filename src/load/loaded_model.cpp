@@ -111,6 +111,13 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
                                    .deterministic = config.deterministic,
                                    .cache_folder = cache_folder(config.gpu_cache),
                                    .pack_weights = config.pack_weights != Config::Packing::kOff});
+  if (model.dtype == DType::kF16 && model.options.compute == DType::kF32 &&
+      model.quantize == Quantization::kNone) {
+    model.notes.push_back(
+        fmt::format("{} computes float16 as float32; --dtype bfloat16 runs 1.3 to 2 times as fast, "
+                    "with AMX faster still",
+                    backend.device));
+  }
   if (config.profile) {
     model.peaks = backend.peaks(model.options, model.quantize, clock);
   }
