@@ -112,10 +112,12 @@ int64_t kv_bytes_of(const PlannedModel& model, DType kv_type, int64_t num_positi
 
 StepBytes step_bytes(const PlannedModel& model, const StepBounds& bounds) {
   const DType type = model.ops.activation_type();
-  const int64_t scratch = scratch_bytes(model.spec, type, bounds.tokens, bounds.sequences);
-  const int64_t activations = scratch_bytes(model.spec, type, bounds.tokens, 0);
+  const auto scratch = [&](int64_t logits) {
+    return scratch_bytes(model.spec, type, model.ops.fuses_gate(), bounds.tokens, logits);
+  };
+  const int64_t activations = scratch(0);
   return {.activations = activations,
-          .logits = scratch - activations,
+          .logits = scratch(bounds.sequences) - activations,
           .workspace = model.ops.workspace_bytes(bounds)};
 }
 

@@ -6,12 +6,13 @@ namespace {
 // A step's intermediate results. One function takes them from scratch memory for forward() and for
 // scratch_bytes(), so that the two cannot differ.
 struct Buffers {
-  Tensor residual;         // (tokens, hidden)
-  Tensor normed;           // (tokens, hidden) the input of a block
-  Tensor block_out;        // (tokens, hidden)
-  Tensor q, k, v;          // (tokens, heads * head_dim or kv_heads * head_dim), adjacent
-  Tensor attended;         // (tokens, heads * head_dim)
-  Tensor gate, up, gated;  // (tokens, intermediate), the first two adjacent
+  Tensor residual;   // (tokens, hidden)
+  Tensor normed;     // (tokens, hidden) the input of a block
+  Tensor block_out;  // (tokens, hidden)
+  Tensor q, k, v;    // (tokens, heads * head_dim or kv_heads * head_dim), adjacent
+  Tensor attended;   // (tokens, heads * head_dim)
+  // (tokens, intermediate), the first two adjacent; without memory if the device fuses the gate
+  Tensor gate, up, gated;
   std::vector<RopeTables> rope_tables;  // (tokens, rotated channels of a head) float32
   Tensor last, last_normed;             // (logits, hidden)
   Tensor logits;                        // (logits, vocab) float32
@@ -23,8 +24,8 @@ Tensor columns(const Tensor& x, int64_t first, int64_t count) {
 
 // `take` is called as take(dtype, rows, cols).
 template <class Take>
-Buffers take_buffers(const ModelSpec& spec, DType activation, int64_t tokens, int64_t logits,
-                     const Take& take) {
+Buffers take_buffers(const ModelSpec& spec, DType activation, bool fuses_gate, int64_t tokens,
+                     int64_t logits, const Take& take) {
   const int64_t q_dim = int64_t{spec.heads} * spec.head_dim;
   const int64_t kv_dim = int64_t{spec.kv_heads} * spec.head_dim;
   const auto rows = [&](int64_t cols) { return take(activation, tokens, cols); };
@@ -37,10 +38,14 @@ Buffers take_buffers(const ModelSpec& spec, DType activation, int64_t tokens, in
   b.k = columns(qkv, q_dim, kv_dim);
   b.v = columns(qkv, q_dim + kv_dim, kv_dim);
   b.attended = rows(q_dim);
-  const Tensor gate_up = rows(2 * int64_t{spec.intermediate});
-  b.gate = columns(gate_up, 0, spec.intermediate);
-  b.up = columns(gate_up, spec.intermediate, spec.intermediate);
-  b.gated = rows(spec.intermediate);
+  if (fuses_gate) {
+    b.gate = b.up = b.gated = {nullptr, activation, tokens, spec.intermediate, spec.intermediate};
+  } else {
+    const Tensor gate_up = rows(2 * int64_t{spec.intermediate});
+    b.gate = columns(gate_up, 0, spec.intermediate);
+    b.up = columns(gate_up, spec.intermediate, spec.intermediate);
+    b.gated = rows(spec.intermediate);
+  }
   for (const RopeSpec& rope : spec.ropes) {
     const auto table = [&] { return take(DType::kF32, tokens, 2 * std::ssize(rope.inv_freq)); };
     const Tensor of_k = table();
@@ -65,7 +70,7 @@ void use_ropes(const ModelSpec& spec, int max_model_len, Weights& weights) {
 Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLayer>& cache,
                const BatchView& batch, StepProtocol& steps, Arithmetic& ops) {
   Buffers b = take_buffers(
-      spec, steps.activation_type(), batch.tokens.rows, batch.logit_tokens.rows,
+      spec, steps.activation_type(), ops.fuses_gate(), batch.tokens.rows, batch.logit_tokens.rows,
       [&](DType dtype, int64_t rows, int64_t cols) { return steps.scratch(dtype, rows, cols); });
   const auto norm = [&](Tensor x, Tensor weight, Tensor out) {
     ops.rms_norm(x, weight, spec.norm_weight_offset, spec.norm_eps, out);
@@ -124,11 +129,15 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
                   b.attended);
     matmul(b.attended, {{w.attention_out, b.block_out}});
     add_block(w.attention_out_bias, w.attention_out_norm, w.mlp_norm);
-    matmul(block_in, {{w.gate, b.gate}, {w.up, b.up}});
-    add_bias(b.gate, w.gate_bias);
-    add_bias(b.up, w.up_bias);
-    ops.gate(b.gate, b.up, spec.activation, b.gated);
-    matmul(b.gated, {{w.down, b.block_out}});
+    Tensor gated = b.gated;
+    ops.gated_matmul(block_in,
+                     {.gate = {w.gate, b.gate},
+                      .up = {w.up, b.up},
+                      .gate_bias = w.gate_bias,
+                      .up_bias = w.up_bias,
+                      .activation = spec.activation},
+                     w.down, gated);
+    matmul(gated, {{w.down, b.block_out}});
     const bool is_last = l + 1 == spec.layers.size();
     add_block(w.down_bias, w.mlp_out_norm,
               is_last ? Tensor() : weights.layers[l + 1].attention_norm);
@@ -144,10 +153,10 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
   return b.logits;
 }
 
-int64_t scratch_bytes(const ModelSpec& spec, DType activation, int64_t num_tokens,
+int64_t scratch_bytes(const ModelSpec& spec, DType activation, bool fuses_gate, int64_t num_tokens,
                       int64_t num_logits) {
   int64_t total = 0;
-  take_buffers(spec, activation, num_tokens, num_logits,
+  take_buffers(spec, activation, fuses_gate, num_tokens, num_logits,
                [&](DType dtype, int64_t rows, int64_t cols) {
                  total += rows * cols * size_of(dtype);
                  return Tensor{};

@@ -55,8 +55,9 @@ void use_ropes(const ModelSpec& spec, int max_model_len, Weights& weights);
 Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLayer>& cache,
                const BatchView& batch, StepProtocol& steps, Arithmetic& ops);
 
-// Bytes of scratch memory that forward() takes for a batch of this size.
-int64_t scratch_bytes(const ModelSpec& spec, DType activation, int64_t num_tokens,
+// Bytes of scratch memory that forward() takes for a batch of this size. fuses_gate: the device's
+// Arithmetic does.
+int64_t scratch_bytes(const ModelSpec& spec, DType activation, bool fuses_gate, int64_t num_tokens,
                       int64_t num_logits);
 
 // The products of forward() for a step as large as the bounds. The tensors of activations have the

@@ -21,6 +21,15 @@ void Arithmetic::norm_add_rms_norm(Tensor x, Tensor y, Tensor y_weight, Tensor w
   add_rms_norm(x, y, weight, offset, eps, out);
 }
 
+void Arithmetic::gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out) {
+  static_cast<void>(next);
+  const Product both[] = {products.gate, products.up};
+  matmul(x, both);
+  if (!products.gate_bias.empty()) add_bias(products.gate.out, products.gate_bias);
+  if (!products.up_bias.empty()) add_bias(products.up.out, products.up_bias);
+  gate(products.gate.out, products.up.out, products.activation, out);
+}
+
 void Arithmetic::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                                      const RopeTables& tables, Tensor slot_mapping, KvLayer cache) {
   if (!norms.q.empty()) rms_norm(q, norms.q, norms.offset, norms.eps, q);

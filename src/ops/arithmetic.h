@@ -45,6 +45,14 @@ struct Product {
   Tensor out;     // (x.rows, weight.rows)
 };
 
+// activation(x * gate^T + gate_bias) * (x * up^T + up_bias); the outputs of the products are only
+// in between.
+struct GatedProducts {
+  Product gate, up;
+  Tensor gate_bias = {}, up_bias = {};  // (1, outputs), or empty
+  Activation activation = Activation::kSilu;
+};
+
 // Several products with the same input.
 struct InputProducts {
   Tensor x;
@@ -92,6 +100,12 @@ class Arithmetic {
   virtual void rope(Tensor x, Tensor table, int head_dim) = 0;
   // out = activation(gate) * up
   virtual void gate(Tensor gate, Tensor up, Activation activation, Tensor out) = 0;
+  // out = the gated products of x, as the input of a product with the weights `next`. A device that
+  // fuses_gate() changes `out`, which it gets as a shape without memory: to memory of its own,
+  // valid until the next call, in a layout that matmul() takes with these weights only. It needs no
+  // memory for the outputs of the products either.
+  virtual void gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out);
+  virtual bool fuses_gate() const { return false; }
   // Writes row i of k and v to cache position slot_mapping[i]; skips it if that is -1.
   virtual void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) = 0;
   // Everything between the products of q, k and v and attention(): the norms of the heads, rope()

@@ -57,6 +57,14 @@ class InterceptedArithmetic final : public Arithmetic {
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override {
     around({"gate"}, work_of({gate, up, out}), [&] { inner_.gate(gate, up, activation, out); });
   }
+  void gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out) override {
+    if (!fuses_gate()) return Arithmetic::gated_matmul(x, products, next, out);
+    const int64_t outputs = products.gate.weight.rows + products.up.weight.rows;
+    around({.kind = "matmul and gate", .in = x.cols, .out = outputs},
+           gated_matmul_work(x, products, out),
+           [&] { inner_.gated_matmul(x, products, next, out); });
+  }
+  bool fuses_gate() const override { return inner_.fuses_gate(); }
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override {
     around({"write kv"}, write_kv_work(k, v, slot_mapping, cache),
            [&] { inner_.write_kv(k, v, slot_mapping, cache); });

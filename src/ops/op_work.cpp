@@ -36,6 +36,14 @@ OpWork matmul_work(Tensor x, std::span<const Product> products) {
   return work;
 }
 
+OpWork gated_matmul_work(Tensor x, const GatedProducts& products, Tensor out) {
+  const Product both[] = {products.gate, products.up};
+  OpWork work = matmul_work(x, both);
+  work.bytes += size(out) - size(products.gate.out) - size(products.up.out) +
+                size(products.gate_bias) + size(products.up_bias);
+  return work;
+}
+
 OpWork copy_kv_work(std::span<const KvCopy> copies, std::span<const KvLayer> cache) {
   int64_t num_positions = 0, bytes = 0;
   for (const KvCopy& copy : copies) num_positions += copy.count;

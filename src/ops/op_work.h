@@ -18,6 +18,8 @@ OpWork work_of(std::initializer_list<Tensor> moved);
 OpWork embed_work(Tensor table, Tensor tokens, Tensor out);
 // Counts the input once for all products, and weights without their scales.
 OpWork matmul_work(Tensor x, std::span<const Product> products);
+// Counts `out` in place of the outputs of the products.
+OpWork gated_matmul_work(Tensor x, const GatedProducts& products, Tensor out);
 // Reads and writes the keys and values of every position in every layer.
 OpWork copy_kv_work(std::span<const KvCopy> copies, std::span<const KvLayer> cache);
 OpWork write_kv_work(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache);

@@ -142,12 +142,14 @@ TEST_CASE("a step takes the scratch memory that scratch_bytes() says") {
       batch.tokens.rows = tokens;
       batch.logit_tokens.rows = logits;
       CHECK(forward(model.spec, weights, cache, batch, steps, *ops).rows == logits);
-      CHECK(steps.bytes == scratch_bytes(model.spec, activation, tokens, logits));
+      CHECK(steps.bytes ==
+            scratch_bytes(model.spec, activation, (*ops).fuses_gate(), tokens, logits));
     }
   }
   // (tokens, 20) x 3, (tokens, 18) x 2, (tokens, 6) x 2, (tokens, 40) x 3 and the rope table.
-  CHECK(scratch_bytes(model.spec, DType::kF32, 1, 0) == 4 * (60 + 36 + 12 + 120 + 6));
-  CHECK(scratch_bytes(model.spec, DType::kF32, 0, 1) == 4 * (40 + 33));
+  CHECK(scratch_bytes(model.spec, DType::kF32, false, 1, 0) == 4 * (60 + 36 + 12 + 120 + 6));
+  CHECK(scratch_bytes(model.spec, DType::kF32, true, 1, 0) == 4 * (60 + 36 + 12 + 6));
+  CHECK(scratch_bytes(model.spec, DType::kF32, false, 0, 1) == 4 * (40 + 33));
 }
 
 TEST_CASE("what is multiplied becomes int8, and takes no memory beside that") {

@@ -57,6 +57,15 @@ TEST_CASE("work: products share their input") {
   CHECK(work.flops == 2 * 3 * 5 * 8);
 }
 
+TEST_CASE("work: a fused gate writes its result in place of both products") {
+  const GatedProducts products = {.gate = {bf16s(6, 5), floats(3, 6)},
+                                  .up = {bf16s(6, 5), floats(3, 6)},
+                                  .up_bias = floats(1, 6)};
+  const OpWork work = gated_matmul_work(floats(3, 5), products, floats(3, 6));
+  CHECK(work.bytes == 4 * 3 * 5 + 2 * 12 * 5 + 4 * 3 * 6 + 4 * 6);
+  CHECK(work.flops == 2 * 3 * 5 * 12);
+}
+
 TEST_CASE("work: attention reads each key once and pairs it with every query that sees it") {
   // Positions 4 and 5 of a first sequence, 0 of a second.
   const AttendedKeys all = attended_keys(batch_of({{6, 2}, {1, 1}}), 0);

@@ -60,7 +60,7 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
     const StepMemory planned(bounds);
 
     // As the plan counts, and as the backend takes.
-    const int64_t scratch = scratch_bytes(spec, type, bounds.tokens, bounds.sequences);
+    const int64_t scratch = scratch_bytes(spec, type, false, bounds.tokens, bounds.sequences);
     DeviceArena arena(scratch + planned.total());
     for (const int64_t bytes : {planned.products, planned.sample_lists, planned.drawn,
                                 planned.counters, planned.arrays, planned.int8_input}) {
