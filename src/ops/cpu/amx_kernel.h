@@ -57,12 +57,13 @@ inline void pack_tiles(const PackArgs& args, void (*to_bf16)(const float*, bf16*
   const TiledInput to(args.packed, args.num_rows, args.k);
   for (int row = args.first_row; row < args.last_row; row += kTileHeight) {
     const int rows = args.last_row - row < kTileHeight ? args.last_row - row : kTileHeight;
-    for (int k = 0; k < args.k; k += kBf16Step) {
+    const float* x = args.x + (row - args.first_row) * args.stride;
+    for (int k = args.first_column; k < args.last_column; k += kBf16Step, x += kBf16Step) {
       bf16* const tile = to.tile(row, k);
       const int columns = args.k - k < kBf16Step ? args.k - k : kBf16Step;
       if (columns < kBf16Step) memset((void*)tile, 0, kTileNumbers * sizeof(bf16));
       for (int m = 0; m < rows; ++m) {
-        to_bf16(args.x + (row + m) * args.stride + k, tile + m * kBf16Step, columns);
+        to_bf16(x + m * args.stride, tile + m * kBf16Step, columns);
       }
     }
   }

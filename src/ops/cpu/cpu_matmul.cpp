@@ -96,7 +96,7 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
   const int pack_rows = ceil_div(std::max(1, kMinPacked / k), kPackedRows) * kPackedRows;
   pool_.parallel_for(ceil_div(rows, pack_rows), [&](int task, int) {
     const int first = task * pack_rows, last = std::min(rows, first + pack_rows);
-    kernels.pack({x.row<float>(0), x.stride, rows, k, first, last, packed_.data()});
+    kernels.pack({x.row<float>(first), x.stride, rows, k, first, last, 0, k, packed_.data()});
   });
 
   constexpr int64_t kMinWork = 1 << 18;  // multiplications that justify several threads

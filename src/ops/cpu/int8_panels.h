@@ -16,12 +16,13 @@ template <class Number>
 void pack_int8(const PackArgs& args, float (*to_int8)(const float*, int8_t*, int64_t)) {
   const Int8Input<Number> to(args.packed, args.num_rows, args.k);
   for (int m = args.first_row; m < args.last_row; ++m) {
-    for (int group = 0, k = 0; k < args.k; ++group, k += kInt8Group) {
+    const float* x = args.x + (m - args.first_row) * args.stride;
+    for (int k = args.first_column; k < args.last_column; k += kInt8Group, x += kInt8Group) {
       const int columns = args.k - k < kInt8Group ? args.k - k : kInt8Group;
       alignas(64) int8_t numbers[kInt8Group];
       if (columns < kInt8Group) memset(numbers, 0, sizeof numbers);
-      const int64_t at = to.at(group, m);
-      to.scales[at] = to_int8(args.x + m * args.stride + k, numbers, columns);
+      const int64_t at = to.at(k / kInt8Group, m);
+      to.scales[at] = to_int8(x, numbers, columns);
       int32_t sum = 0;
       for (const int8_t number : numbers) sum += number;
       to.shifts[at] = kInt8Zero * sum;

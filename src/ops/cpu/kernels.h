@@ -13,16 +13,18 @@
 
 namespace pagedinfer {
 
-// Packs rows of the input x (num_rows, k) of products into the order in which their kernels read
-// it. Threads pack different rows.
+// Packs a part of the input x (num_rows, k) of products into the order in which their kernels read
+// it. Threads pack different parts.
 struct PackArgs {
-  const float* x;
+  const float* x;  // of first_row and first_column
   int64_t stride;  // elements between rows
   int num_rows, k;
   int first_row, last_row;  // rows [first_row, last_row); first_row is a multiple of kPackedRows
-  void* packed;             // room for packed_bytes(num_rows, k), 64-byte aligned
+  // Multiples of kPackedColumns, and in float32 of twice as many; but the last one may be k.
+  int first_column, last_column;
+  void* packed;  // room for packed_bytes(num_rows, k), 64-byte aligned
 };
-constexpr int kPackedRows = 16;
+constexpr int kPackedRows = 16, kPackedColumns = 256;
 
 // Computes rows [first_row, last_row) and outputs [first, last) of y = x * weights^T; weights are
 // (outputs, k). Reads no weights but those of these outputs. Weights in int8 lie in panels

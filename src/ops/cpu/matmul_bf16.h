@@ -25,10 +25,11 @@ constexpr int kRowBlock = 64;  // rows of x that use the same panel
 // not a power of two apart, which would put them into one set of the cache.
 void pack_rounded(const PackArgs& args) {
   for (int m = args.first_row; m < args.last_row; ++m) {
-    for (int k = 0; k < args.k; k += kChunk) {
+    const float* x = args.x + (m - args.first_row) * args.stride;
+    for (int k = args.first_column; k < args.last_column; k += kChunk, x += kChunk) {
       const int left = args.k - k < kChunk ? args.k - k : kChunk;
       bf16 rounded[kChunk] = {};
-      to_bf16_row(args.x + m * args.stride + k, rounded, left);
+      to_bf16_row(x, rounded, left);
       float* to = (float*)args.packed + int64_t(k) * args.num_rows + int64_t(m) * kChunk;
       for (int i = 0; i < kChunk; i += 16) store(to + i, load_as_float(rounded + i));
     }

@@ -22,12 +22,11 @@ FORCE_INLINE int padded_depth(int left) { return left < kDepth ? (left + 15) / 1
 // Stores x as (ceil(k / kDepth), num_rows, padded_depth).
 void pack_float(const PackArgs& args) {
   for (int m = args.first_row; m < args.last_row; ++m) {
-    for (int k = 0; k < args.k; k += kDepth) {
+    const float* x = args.x + (m - args.first_row) * args.stride;
+    for (int k = args.first_column; k < args.last_column; k += kDepth, x += kDepth) {
       const int left = args.k - k, depth = padded_depth(left);
       float* to = (float*)args.packed + int64_t(k) * args.num_rows + int64_t(m) * depth;
-      for (int i = 0; i < depth; i += 16) {
-        store(to + i, load_part(args.x + m * args.stride + k + i, left - i));
-      }
+      for (int i = 0; i < depth; i += 16) store(to + i, load_part(x + i, left - i));
     }
   }
 }

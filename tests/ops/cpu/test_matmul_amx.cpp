@@ -77,7 +77,13 @@ void check_product(std::mt19937& random, const Weights& weights, const std::vect
   std::memset(packed.data(), 0xff, packed_bytes);  // NaN
   for (int first = 0; first < rows;) {
     const int last = std::min(rows, first + 16 * (1 + below(3)));
-    pack_tiles({x.data(), x_stride, rows, k, first, last, packed.data()}, to_bf16);
+    for (int column = 0; column < k;) {
+      const int end = split ? std::min(k, column + 256 * (1 + below(3))) : k;
+      pack_tiles({&x[size_t(first) * x_stride + column], x_stride, rows, k, first, last, column,
+                  end, packed.data()},
+                 to_bf16);
+      column = end;
+    }
     first = last;
   }
   Output y(size_t(rows) * y_stride), scratch(kMultiplyScratch / sizeof(float));

@@ -105,7 +105,12 @@ std::vector<float> multiply(const ProductKernels& kernels, const Case& c, const 
   const GuardedBytes packed(size_t(padded) * groups * 256 * 4);  // what CpuBackend has for it
   for (int first = 0; first < c.rows;) {
     const int last = split ? std::min(c.rows, first + 16 * (1 + below(3))) : c.rows;
-    kernels.pack({x.data(), x_stride, c.rows, c.k, first, last, packed.data()});
+    for (int column = 0; column < c.k;) {
+      const int end = split ? std::min(c.k, column + 256 * (1 + below(3))) : c.k;
+      kernels.pack({&x[size_t(first) * x_stride + column], x_stride, c.rows, c.k, first, last,
+                    column, end, packed.data()});
+      column = end;
+    }
     first = last;
   }
   for (int first_row = 0; first_row < c.rows;) {
