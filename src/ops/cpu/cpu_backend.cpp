@@ -65,7 +65,8 @@ CpuBackend::CpuBackend(const CpuOptions& options)
       attention_(kernels_, pool_),
       samplers_(options.num_threads, Sampler(kernels_)),
       multiply_scratch_(HostMemory::of_large_pages(options.num_threads * scratch_bytes(options.isa),
-                                                   "the sums of products")) {
+                                                   "the sums of products")),
+      gate_blocks_(new GateBlock[static_cast<size_t>(options.num_threads)]) {
   const auto isas = available_isas();
   CHECK(std::find(isas.begin(), isas.end(), options.isa) != isas.end());
   CHECK(options.compute == DType::kF32 || options.compute == DType::kBF16);
@@ -212,16 +213,18 @@ void CpuBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   first_positions_ = std::min(bounds.tokens, kUsualStep);
   const int64_t packed = packed_input_bytes(bounds);
   packed_ = HostMemory::of_large_pages(packed, "the input of a product");
-  scratch_.reserve(std::max(bytes - packed, staged_bytes(bounds)));
+  gated_ = HostMemory::of_large_pages(packed, "the result of a gate");
+  scratch_.reserve(std::max(bytes - 2 * packed, staged_bytes(bounds)));
 }
 
 int64_t CpuBackend::workspace_bytes(const StepBounds& bounds) const {
-  return packed_input_bytes(bounds) + staged_bytes(bounds);
+  return 2 * packed_input_bytes(bounds) + staged_bytes(bounds);
 }
 
 int64_t CpuBackend::thread_bytes(const StepBounds& bounds) const {
   constexpr int64_t kStack = 128 << 10;  // what a thread touches of it, and of a heap of its own
-  const int64_t each = kStack + Sampler::max_bytes(bounds.vocab) + scratch_bytes(options_.isa);
+  const int64_t each = kStack + Sampler::max_bytes(bounds.vocab) + scratch_bytes(options_.isa) +
+                       int64_t{sizeof(GateBlock)};
   return options_.num_threads * each + attention_.max_bytes(bounds);
 }
 
@@ -236,12 +239,13 @@ void CpuBackend::make_present() {
   };
   touch({kv_.data(), static_cast<size_t>(kv_.size())});
   touch({packed_.data(), static_cast<size_t>(packed_.size())});
+  touch({gated_.data(), static_cast<size_t>(gated_.size())});
   touch(scratch_.reserved());
   prefaulter_.finish();
 }
 
 int64_t CpuBackend::held_bytes() const {
-  int64_t bytes = kv_.size() + packed_.size() + scratch_.held_bytes();
+  int64_t bytes = kv_.size() + packed_.size() + gated_.size() + scratch_.held_bytes();
   for (const HostMemory& memory : permanent_) bytes += memory.size();
   return bytes;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "ops/cpu/arena.h"
@@ -60,6 +61,8 @@ class CpuBackend final : public Ops {
   void rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) override;
   void rope(Tensor x, Tensor table, int head_dim) override;
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;
+  void gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out) override;
+  bool fuses_gate() const override { return true; }
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override;
   void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                            const RopeTables& tables, Tensor slot_mapping, KvLayer cache) override;
@@ -79,6 +82,21 @@ class CpuBackend final : public Ops {
   void for_weight_rows(int64_t rows, const F& f);
   char* take_packed(const PackedFormat& format, int64_t rows, int64_t cols);
   int64_t packed_input_bytes(const StepBounds& bounds) const;
+  // Makes room for the packed input (rows, cols) of a product.
+  static void make_room(HostMemory& packed, int64_t rows, int64_t cols);
+  // Packs x into packed_, unless gated_matmul() has packed it.
+  const void* pack_input(const Tensor& x, const ProductKernels& kernels);
+  // What products with such weights make of their input.
+  DType input_type(DType weight) const {
+    return weight == DType::kI8 ? DType::kI8 : options_.compute;
+  }
+  int threads_for(int64_t multiplications) const;
+
+  // Outputs of gate and up that a thread computes together.
+  struct GateBlock {
+    static constexpr int kSize = 34816;
+    alignas(64) float gate[kSize], up[kSize];
+  };
 
   const CpuOptions options_;
   const Kernels& kernels_;
@@ -90,10 +108,12 @@ class CpuBackend final : public Ops {
   CpuAttention attention_;
   std::vector<Sampler> samplers_;  // one per thread
   DrawnTokens drawn_;
-  HostMemory packed_;            // the input of a matmul
-  HostMemory multiply_scratch_;  // of matmul, per thread
-  int64_t first_positions_ = 0;  // of a cache: made present before they are used
-  Prefaulter prefaulter_;        // last: stops before the memory goes
+  HostMemory packed_;                               // the input of a matmul
+  HostMemory gated_;                                // the result of gated_matmul()
+  HostMemory multiply_scratch_;                     // of products, per thread
+  const std::unique_ptr<GateBlock[]> gate_blocks_;  // one per thread
+  int64_t first_positions_ = 0;                     // of a cache: made present before they are used
+  Prefaulter prefaulter_;                           // last: stops before the memory goes
 };
 
 }  // namespace pagedinfer

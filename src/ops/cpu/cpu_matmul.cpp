@@ -73,10 +73,34 @@ int64_t CpuBackend::packed_input_bytes(const StepBounds& bounds) const {
   return packed_bytes(bounds.tokens, bounds.widest_input);
 }
 
+void CpuBackend::make_room(HostMemory& packed, int64_t rows, int64_t cols) {
+  if (packed.size() >= packed_bytes(rows, cols)) return;
+  packed = HostMemory();  // released first: both may not fit
+  packed = HostMemory::of_large_pages(packed_bytes(rows, cols), "the input of a product");
+}
+
+const void* CpuBackend::pack_input(const Tensor& x, const ProductKernels& kernels) {
+  if (x.layout == Layout::kPanels) return x.data;
+  CHECK(x.dtype == DType::kF32);
+  const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
+  make_room(packed_, rows, k);
+  constexpr int kMinPacked = 1 << 16;  // numbers per thread
+  const int pack_rows = ceil_div(std::max(1, kMinPacked / k), kPackedRows) * kPackedRows;
+  pool_.parallel_for(ceil_div(rows, pack_rows), [&](int task, int) {
+    const int first = task * pack_rows, last = std::min(rows, first + pack_rows);
+    kernels.pack({x.row<float>(first), x.stride, rows, k, first, last, 0, k, packed_.data()});
+  });
+  return packed_.data();
+}
+
+int CpuBackend::threads_for(int64_t multiplications) const {
+  constexpr int64_t kMinWork = 1 << 18;  // that justifies several threads
+  return multiplications < kMinWork ? 1 : pool_.num_threads();
+}
+
 void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
   const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
   if (rows == 0 || products.empty()) return;
-  CHECK(x.dtype == DType::kF32);
   const DType type = products[0].weight.dtype;
   const Layout layout = products[0].weight.layout;
   int64_t outputs = 0;
@@ -87,20 +111,9 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
     outputs += weight.rows;
   }
   const ProductKernels& kernels = product_of(options_, type, layout);
-
-  if (packed_.size() < packed_bytes(rows, k)) {
-    packed_ = HostMemory();  // released first: both may not fit
-    packed_ = HostMemory::of_large_pages(packed_bytes(rows, k), "the input of a product");
-  }
-  constexpr int kMinPacked = 1 << 16;  // numbers per thread
-  const int pack_rows = ceil_div(std::max(1, kMinPacked / k), kPackedRows) * kPackedRows;
-  pool_.parallel_for(ceil_div(rows, pack_rows), [&](int task, int) {
-    const int first = task * pack_rows, last = std::min(rows, first + pack_rows);
-    kernels.pack({x.row<float>(first), x.stride, rows, k, first, last, 0, k, packed_.data()});
-  });
-
-  constexpr int64_t kMinWork = 1 << 18;  // multiplications that justify several threads
-  const int num_threads = outputs * rows * k < kMinWork ? 1 : pool_.num_threads();
+  CHECK(x.layout == Layout::kRows || x.dtype == input_type(type));
+  const void* const packed = pack_input(x, kernels);
+  const int num_threads = threads_for(outputs * rows * k);
   const TaskSize size = task_size(num_threads, outputs, rows, type, options_.isa);
   const int row_parts = ceil_div(rows, size.rows);
   constexpr int64_t kStaysInCaches = 1 << 20;
@@ -108,7 +121,7 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
   const auto multiply = [&](const Product& product, int task, int worker) {
     const int first = task / row_parts * size.outputs, first_row = task % row_parts * size.rows;
     const int64_t last = std::min<int64_t>(product.weight.rows, first + size.outputs);
-    kernels.multiply({.packed = packed_.data(),
+    kernels.multiply({.packed = packed,
                       .num_rows = rows,
                       .k = k,
                       .weights = product.weight.data,

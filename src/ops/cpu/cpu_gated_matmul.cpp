@@ -1,0 +1,112 @@
+// Arithmetic::gated_matmul on the CPU. A task computes a block of the outputs of gate and up,
+// applies the gate while they are in its cache, and packs the result for the product that follows.
+// So neither goes to memory.
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/denormals.h"
+#include "core/numbers.h"
+#include "ops/cpu/cpu_backend.h"
+
+namespace pagedinfer {
+
+namespace {
+
+// The rows and columns of a block. Parts of a row with these columns can be packed by themselves.
+struct BlockSize {
+  int rows, columns;
+};
+BlockSize block_of(DType input) {
+  switch (input) {
+    case DType::kI8: return {128, kPackedColumns};
+    case DType::kF32: return {64, 2 * kPackedColumns};
+    default: return {64, kPackedColumns};
+  }
+}
+constexpr int kApart = 16;  // numbers between rows, which must not all be in one set of the cache
+
+// What one task computes.
+struct TaskSize {
+  int rows, columns;
+  bool packs;  // false: the columns are fewer than a block's, and the result is stored in rows
+};
+TaskSize task_size(BlockSize block, int num_threads, int rows, int columns) {
+  // Blocks of about the same height: one of few rows would read the weights for little.
+  const int down = ceil_div(rows, block.rows), across = ceil_div(columns, block.columns);
+  const int height = ceil_div(ceil_div(rows, down), kPackedRows) * kPackedRows;
+  constexpr int kPerThread = 4, kMinColumns = 64;
+  if (num_threads == 1 || down * across >= num_threads * kPerThread / 2) {
+    return {height, block.columns, true};
+  }
+  const int parts = ceil_div(num_threads * kPerThread, down);
+  const int part = ceil_div(ceil_div(columns, parts), kMinColumns) * kMinColumns;
+  return {height, std::min(part, block.columns), false};
+}
+
+}  // namespace
+
+void CpuBackend::gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out) {
+  const Tensor &gate = products.gate.weight, &up = products.up.weight;
+  const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
+  const int columns = static_cast<int>(gate.rows);
+  CHECK(gate.cols == k && up.cols == k && up.rows == columns && next.cols == columns);
+  CHECK(gate.dtype == up.dtype && gate.layout == up.layout);
+  if (rows == 0) return;
+  const ProductKernels& kernels = product_of(options_, gate.dtype, gate.layout);
+  const ProductKernels& next_kernels = product_of(options_, next.dtype, next.layout);
+  const auto activate =
+      products.activation == Activation::kSilu ? kernels_.silu : kernels_.gelu_tanh;
+  const void* const packed = pack_input(x, kernels);
+  make_room(gated_, rows, columns);
+
+  const int num_threads = threads_for(int64_t{2} * columns * rows * k);
+  const TaskSize size = task_size(block_of(input_type(next.dtype)), num_threads, rows, columns);
+  const int64_t stride = size.columns + kApart;
+  out = {gated_.data(), DType::kF32, rows, columns, columns, Layout::kRows};
+  if (size.packs) out.dtype = input_type(next.dtype), out.layout = Layout::kPanels;
+
+  // Threads go through the columns of the same rows, which stay in their caches.
+  const int down = ceil_div(rows, size.rows), across = ceil_div(columns, size.columns);
+  const auto compute = [&](int task, int worker) {
+    const int first_row = task / across * size.rows, first = task % across * size.columns;
+    const int last_row = std::min(rows, first_row + size.rows);
+    const int last = std::min(columns, first + size.columns);
+    GateBlock& block = gate_blocks_[static_cast<size_t>(worker)];
+    void* const scratch = multiply_scratch_.data() + worker * scratch_bytes(options_.isa);
+    const auto multiply = [&](const Tensor& weight, const Tensor& bias, float* y) {
+      kernels.multiply({.packed = packed,
+                        .num_rows = rows,
+                        .k = k,
+                        .weights = weight.data,
+                        .weight_stride = weight.stride,
+                        .y = y - first_row * stride - first,  // of row 0 and output 0
+                        .y_stride = stride,
+                        .first_row = first_row,
+                        .last_row = last_row,
+                        .first = first,
+                        .last = last,
+                        .scratch = scratch});
+      for (int row = first_row; row < last_row && !bias.empty(); ++row, y += stride) {
+        kernels_.add(y, bias.row<float>(0) + first, last - first);
+      }
+    };
+    multiply(gate, products.gate_bias, block.gate);
+    multiply(up, products.up_bias, block.up);
+    for (int row = first_row; row < last_row; ++row) {
+      const int64_t at = (row - first_row) * stride;
+      float* const result = size.packs ? block.gate + at : out.row<float>(row) + first;
+      activate(block.gate + at, block.up + at, result, last - first);
+    }
+    if (!size.packs) return;
+    next_kernels.pack(
+        {block.gate, stride, rows, columns, first_row, last_row, first, last, out.data});
+  };
+  if (num_threads == 1) {
+    const FlushDenormals guard;
+    for (int task = 0; task < across * down; ++task) compute(task, 0);
+    return;
+  }
+  pool_.parallel_for(across * down, compute);
+}
+
+}  // namespace pagedinfer
