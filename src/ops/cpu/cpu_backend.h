@@ -94,7 +94,7 @@ class CpuBackend final : public Ops {
 
   // Outputs of gate and up that a thread computes together.
   struct GateBlock {
-    static constexpr int kSize = 34816;
+    static constexpr int kSize = 256 * 272;
     alignas(64) float gate[kSize], up[kSize];
   };
 

@@ -16,11 +16,13 @@ namespace {
 struct BlockSize {
   int rows, columns;
 };
-BlockSize block_of(DType input) {
+BlockSize block_of(CpuIsa isa, DType input) {
+  // AMX multiplies so fast that fewer rows would wait for the weights.
+  const bool is_amx = isa == CpuIsa::kAmx;
   switch (input) {
-    case DType::kI8: return {128, kPackedColumns};
-    case DType::kF32: return {64, 2 * kPackedColumns};
-    default: return {64, kPackedColumns};
+    case DType::kF32: return {64, 512};
+    case DType::kI8: return {is_amx ? 256 : 128, 256};
+    default: return is_amx ? BlockSize{256, 128} : BlockSize{64, 256};
   }
 }
 constexpr int kApart = 16;  // numbers between rows, which must not all be in one set of the cache
@@ -60,8 +62,10 @@ void CpuBackend::gated_matmul(Tensor x, const GatedProducts& products, Tensor ne
   make_room(gated_, rows, columns);
 
   const int num_threads = threads_for(int64_t{2} * columns * rows * k);
-  const TaskSize size = task_size(block_of(input_type(next.dtype)), num_threads, rows, columns);
+  const TaskSize size =
+      task_size(block_of(options_.isa, input_type(next.dtype)), num_threads, rows, columns);
   const int64_t stride = size.columns + kApart;
+  CHECK(size.rows * stride <= GateBlock::kSize);
   out = {gated_.data(), DType::kF32, rows, columns, columns, Layout::kRows};
   if (size.packs) out.dtype = input_type(next.dtype), out.layout = Layout::kPanels;
 

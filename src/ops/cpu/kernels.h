@@ -20,11 +20,11 @@ struct PackArgs {
   int64_t stride;  // elements between rows
   int num_rows, k;
   int first_row, last_row;  // rows [first_row, last_row); first_row is a multiple of kPackedRows
-  // Multiples of kPackedColumns, and in float32 of twice as many; but the last one may be k.
+  // Multiples of 128, for products in int8 of 256 and in float32 of 512; but the last one may be k.
   int first_column, last_column;
   void* packed;  // room for packed_bytes(num_rows, k), 64-byte aligned
 };
-constexpr int kPackedRows = 16, kPackedColumns = 256;
+constexpr int kPackedRows = 16;
 
 // Computes rows [first_row, last_row) and outputs [first, last) of y = x * weights^T; weights are
 // (outputs, k). Reads no weights but those of these outputs. Weights in int8 lie in panels

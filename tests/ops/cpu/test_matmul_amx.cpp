@@ -78,7 +78,7 @@ void check_product(std::mt19937& random, const Weights& weights, const std::vect
   for (int first = 0; first < rows;) {
     const int last = std::min(rows, first + 16 * (1 + below(3)));
     for (int column = 0; column < k;) {
-      const int end = split ? std::min(k, column + 256 * (1 + below(3))) : k;
+      const int end = split ? std::min(k, column + 128 * (1 + below(5))) : k;
       pack_tiles({&x[size_t(first) * x_stride + column], x_stride, rows, k, first, last, column,
                   end, packed.data()},
                  to_bf16);
