@@ -214,6 +214,23 @@ TEST_CASE("kept keys stand in records of every form, as the line has them") {
   CHECK_FALSE(all.records[4].has("/input"));
 }
 
+TEST_CASE("rows of CSV give the prompts and kept keys that objects of strings give") {
+  const TempDir dir;
+  write_file(dir / "in.csv", "id,q,x\n7,\"Nora, \"\"Ben\"\"\",1.50\n8,,\n9,{{ q }},</s>\n");
+  write_file(dir / "in.jsonl", R"({"id":"7","q":"Nora, \"Ben\"","x":"1.50"}
+{"id":"8","q":"","x":""}
+{"id":"9","q":"{{ q }}","x":"</s>"}
+)");
+  for (const std::string name : {"csv", "jsonl"}) {
+    CHECK(run({"--input", dir / ("in." + name), "--output", dir / name, "--keep", "all",
+               "--prompt-template", "{{ q }}{{ x }} has", "--max-tokens", "4"})
+              .exit_code == 0);
+  }
+  CHECK(read_file(dir / "csv").find(R"("input":{"id":"7","q":"Nora, \"Ben\"","x":"1.50"})") !=
+        std::string::npos);
+  CHECK(read_file(dir / "csv") == read_file(dir / "jsonl"));
+}
+
 TEST_CASE("a file of errors has the kept keys of their lines") {
   const TempDir dir;
   write_file(dir / "in", "{\"prompt\":\"Nora\",\"x\":1.50}\n{\"prompt\":5,\"x\":1.50}\n");
