@@ -200,8 +200,9 @@ set(pagedinfer_core_sources
   src/load/backends.cpp
   src/intake/chat_prompt.cpp
   src/load/answer_forms.cpp
-  src/engine/engine.cpp
+  src/engine/answer_builder.cpp
   src/engine/beam_forms.cpp
+  src/engine/engine.cpp
   src/intake/form_gate.cpp
   src/grammar/form_progress.cpp
   src/load/host_share.cpp
@@ -211,6 +212,7 @@ set(pagedinfer_core_sources
   src/load/memory_plan.cpp
   src/load/model_path.cpp
   src/engine/request_tracker.cpp
+  src/engine/sample_forms.cpp
   src/load/run.cpp
   src/load/run_plan.cpp
   src/load/sampling_defaults.cpp

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "core/request.h"
-#include "engine/beam_forms.h"
+#include "engine/answer_builder.h"
 #include "engine/pull.h"
+#include "engine/sample_forms.h"
 #include "grammar/form_progress.h"
 #include "model/spec.h"
 #include "sched/scheduler.h"
@@ -31,7 +32,10 @@ class RequestTracker {
   // means the same as in EngineParts.
   RequestTracker(const ModelSpec& spec, const Tokenizer* tokenizer, Scheduler& scheduler,
                  int num_traced = -1)
-      : spec_(spec), tokenizer_(tokenizer), scheduler_(scheduler), num_traced_(num_traced) {}
+      : spec_(spec),
+        tokenizer_(tokenizer),
+        scheduler_(scheduler),
+        builder_(spec, tokenizer, num_traced) {}
 
   // Answers a line at once if it is an error, if one of its prompts can never run, or if there is
   // nothing to compute.
@@ -65,30 +69,20 @@ class RequestTracker {
 
  private:
   struct Sample {
-    CompletionChoice choice = {};
     std::vector<double> token_times = {};
     std::optional<TextStream> text = {};
-    std::optional<FormProgress> form = {};      // from the first draw on, if the answer has a form
-    double sum_log_probs = 0;                   // of the tokens, to choose the best samples
-    std::vector<TokenLogProbs> log_probs = {};  // if asked for: of tokens in the text
-    std::vector<DrawnToken> draws = {};         // of its tokens, if draws are kept
   };
   struct Line;
   struct Prompt {
     Line* line = nullptr;
-    Request request = {};
+    ComputedPrompt computed = {};
     std::vector<Sample> samples = {};
-    std::vector<TokenLogProbs> log_probs = {};  // if asked for: of the prompt's tokens
-    std::vector<uint64_t> hashes = {};          // an entry of DrawTrace::prompt_hashes
-    std::optional<BeamForms> beam_forms = {};   // as Sample::form
-    // What each beam drew, by the tokens that the beam had before. Empty unless draws are kept.
-    std::map<std::vector<TokenId>, DrawnToken> beam_draws = {};
+    std::optional<SampleForms> forms = {};  // if the answers must have a form
   };
   // Kept through preemption.
   struct Line {
     std::vector<Prompt> prompts = {};
     std::shared_ptr<const CompiledForm> form = {};  // EngineLine::form
-    std::vector<int64_t> ages = {};                 // of the first sample of each computed prompt
     RequestTiming timing = {};
     int num_left = 0;         // samples that have not ended
     RequestError error = {};  // of the failed sample with the lowest age
@@ -98,32 +92,19 @@ class RequestTracker {
     int num_found = 0;
   };
 
-  Prompt& prompt_of(const Sequence& seq) { return *prompts_.at(seq.age - seq.sample); }
+  Prompt& prompt_of(const Sequence& seq) { return *prompts_.at(seq.request); }
   std::unique_ptr<Line> make_line(Request first, std::shared_ptr<const CompiledForm> form) const;
   void begin(std::unique_ptr<Line> line, double now, const Done& done);
   static void fail(int64_t age, RequestError error, Line& line);
   void answer(Line& line, double now, const Done& done) const;
-  void keep_beams(const Sequence& seq, Prompt& prompt) const;
-  static std::optional<FinishReason> follow_form(TokenId token, Sample& sample);
-  FormProgress begin_form(const Prompt& prompt) const;
-  bool lacks_tokens(const Sequence& seq);
-  bool may_draw(FormProgress& form, const SamplingParams& params, int num_generated) const;
   RequestError error_of_draw(const Sequence& seq, Prompt& prompt) const;
-  CompletionChoice choice_of(const FinishedBeam& beam, const SamplingParams& params) const;
-  std::vector<DrawnToken> draws_of(const FinishedBeam& beam, const Prompt& prompt) const;
-
-  // Moves the function calls in an answer's text to its tool_calls.
-  void speak_calls(const Request& request, CompletionChoice& choice) const;
-  // Adds a prompt's results to the completion.
-  void add_results(Prompt& prompt, Completion& completion) const;
-  static std::vector<size_t> order_of_choices(const Prompt& prompt);
 
   const ModelSpec& spec_;
   const Tokenizer* tokenizer_;
   Scheduler& scheduler_;
-  const int num_traced_;
-  std::unordered_map<int64_t, std::unique_ptr<Line>> lines_;  // by their first age
-  std::unordered_map<int64_t, Prompt*> prompts_;              // by the age of sample 0
+  const AnswerBuilder builder_;
+  std::unordered_map<const Line*, std::unique_ptr<Line>> lines_;
+  std::unordered_map<const Request*, Prompt*> prompts_;  // of these lines, if they are computed
 };
 
 }  // namespace pagedinfer
