@@ -146,9 +146,9 @@ set(pagedinfer_core_sources
   src/kv/pending_copies.cpp
   src/kv/prefix_index.cpp
   src/sched/batch_builder.cpp
-  src/sched/beam_group.cpp
   src/sched/beam_search.cpp
   src/sched/scheduler.cpp
+  src/sched/sequence_group.cpp
   src/model/adapter.cpp
   src/model/adapter_config.cpp
   src/model/decoder.cpp

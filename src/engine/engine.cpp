@@ -126,7 +126,7 @@ Result<> Engine::compute(Step& step, const EnginePorts& ports) {
   if (step.plan.is_guided && in_flight_) {
     retire_in_flight(&step.plan, ports);
     for (size_t i = 0; i < sequences_.size(); ++i) {
-      sequences_[i] = scheduler_.find(step.plan.chunks[i].age);
+      sequences_[i] = scheduler_.find(step.plan.chunks[i]);
     }
   }
   return try_once(step.stats, [&] { queue_draws(step, logits); });
@@ -153,7 +153,7 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
   }
   for (size_t i = 0; i < step.plan.draws.size(); ++i) {
     const Draw& draw = step.plan.draws[i];
-    const Sequence* const seq = draw.scores ? scheduler_.find(draw.age) : nullptr;
+    const Sequence* const seq = draw.scores ? scheduler_.find(draw) : nullptr;
     if (seq != nullptr) requests_.on_prompt_token(*seq, draw.position, drawn_[i]);
   }
   force_ends(step.plan);
@@ -171,7 +171,7 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
 void Engine::force_ends(const StepPlan& plan) {
   const ModelSpec& spec = parts_.spec;
   for (size_t row = 0; row < plan.draws.size() && spec.forced_end; ++row) {
-    const Sequence* const seq = scheduler_.find(plan.draws[row].age);
+    const Sequence* const seq = scheduler_.find(plan.draws[row]);
     if (seq == nullptr || !seq->is_beam()) continue;
     if (!ends_by_force(spec, *seq, plan.draws[row].position + 1)) continue;
     drawn_[row].candidates = {{*spec.forced_end, 0.0f}};
@@ -266,7 +266,7 @@ void Engine::make_rows(const StepPlan& plan) {
                      .prompt = before.first(seq.num_prompt()),
                      .generated = before.subspan(seq.num_prompt()),
                      .key = seq.request->random_key,
-                     .sample = static_cast<uint32_t>(seq.sample + (draw.age - seq.age)),
+                     .sample = static_cast<uint32_t>(draw.sample),
                      .position = static_cast<uint32_t>(draw.position),
                      .logits_row = draw.logits_row,
                      .num_log_probs = std::max(seq.request->num_candidates(), parts_.num_traced)};
@@ -287,7 +287,7 @@ void Engine::make_masks(const StepPlan& plan) {
     const Draw& draw = plan.draws[i];
     const Sequence* const seq = sequences_[draw.chunk];
     if (seq == nullptr || !seq->is_guided() || draw.scores) continue;
-    forms_[i] = &requests_.form_of(*seq, seq->sample + static_cast<int>(draw.age - seq->age));
+    forms_[i] = &requests_.form_of(*seq, draw.sample);
     guided.push_back(forms_[i]);
   }
   if (guided.empty()) return;

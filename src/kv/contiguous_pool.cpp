@@ -82,6 +82,12 @@ KvStats ContiguousPool::stats() const {
           .num_leased = s.used};
 }
 
+int64_t ContiguousPool::num_held(std::span<const HeldTokens> tokens) const {
+  int64_t count = 0;
+  for (const HeldTokens& held : tokens) count += held.count;
+  return count;
+}
+
 int ContiguousPool::num_leaked(std::span<const KvLease* const> active) const {
   const KvLease own = sources();
   return static_cast<int>(

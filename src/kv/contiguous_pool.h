@@ -27,6 +27,7 @@ class ContiguousPool final : public KvPool {
   void close(KvLease& lease) override;
   std::optional<int64_t> free_tokens() const override { return std::nullopt; }
   KvStats stats() const override;
+  int64_t num_held(std::span<const HeldTokens> tokens) const override;
   int num_leaked(std::span<const KvLease* const> active) const override;
   int reclaim(std::span<const KvLease* const> active) override;
   void check_invariants() const override { reservations_.check_invariants(); }

@@ -33,6 +33,12 @@ struct KvLease {
   }
 };
 
+// The first tokens of a lease, which are in the cache.
+struct HeldTokens {
+  const KvLease* lease;
+  int count;
+};
+
 // A block that publish() has made findable, and the number of that event.
 struct PublishedBlock {
   BlockId block;
@@ -94,6 +100,9 @@ class KvPool {
   virtual std::optional<int64_t> free_tokens() const = 0;
 
   virtual KvStats stats() const = 0;  // constant time
+
+  // The number of positions that hold these tokens. Shared positions count once.
+  virtual int64_t num_held(std::span<const HeldTokens> tokens) const = 0;
 
   // The number of used blocks that neither the active leases nor the pool itself account for. Any
   // number but 0 means a leak.

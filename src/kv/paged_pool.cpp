@@ -231,6 +231,28 @@ KvStats PagedPool::stats() const {
           .num_evicted = num_evicted_};
 }
 
+// A block holds as many tokens as the lease that has the most in it.
+int64_t PagedPool::num_held(std::span<const HeldTokens> tokens) const {
+  int64_t count = 0;
+  for (const HeldTokens& held : tokens) count += held.count;
+  if (num_listed_ == num_leased_) return count;  // nothing is shared
+  held_in_block_.resize(static_cast<size_t>(blocks_.stats().total));
+  for (const auto& [lease, num_tokens] : tokens) {
+    for (int i = 0, left = num_tokens; left > 0; ++i, left -= block_size_) {
+      int& in_block = held_in_block_[static_cast<size_t>(block(*lease, i))];
+      const int held = std::min(left, block_size_);
+      count -= std::min(held, in_block);
+      in_block = std::max(in_block, held);
+    }
+  }
+  for (const auto& [lease, num_tokens] : tokens) {
+    for (int i = 0; i < blocks_for(num_tokens); ++i) {
+      held_in_block_[static_cast<size_t>(block(*lease, i))] = 0;
+    }
+  }
+  return count;
+}
+
 // The leases of the blocks that the pool holds for itself.
 std::vector<KvLease> PagedPool::own_leases() const {
   KvLease sources = {.owner = kOwnerOfSources}, known = {.owner = kOwnerOfIndex};

@@ -31,6 +31,7 @@ class PagedPool final : public KvPool {
   void close(KvLease& lease) override;
   std::optional<int64_t> free_tokens() const override;
   KvStats stats() const override;
+  int64_t num_held(std::span<const HeldTokens> tokens) const override;
   int num_leaked(std::span<const KvLease* const> active) const override;
   int reclaim(std::span<const KvLease* const> active) override;
   void check_invariants() const override;
@@ -62,6 +63,7 @@ class PagedPool final : public KvPool {
   int64_t num_listed_ = 0;  // entries of the block tables of all leases
   int64_t num_leased_ = 0;  // blocks that leases hold
   int64_t num_evicted_ = 0;
+  mutable std::vector<int> held_in_block_;  // of num_held(); all 0 between calls
 };
 
 }  // namespace pagedinfer

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "core/cache_use.h"
-#include "sched/beam_group.h"
+#include "sched/sequence_group.h"
 #include "sched/step_plan.h"
 
 namespace pagedinfer {
@@ -85,8 +85,9 @@ class Scheduler {
   // Skips sequences that have ended since plan(). REQUIRES: the plan before is committed.
   void advance(const StepPlan& plan);
 
-  // The sequence of that age; null if it has ended.
-  const Sequence* find(int64_t age) const;
+  // The sequence of a chunk or a draw; null if it has ended.
+  const Sequence* find(const Chunk& chunk) const { return find(chunk.age, chunk.sample); }
+  const Sequence* find(const Draw& draw) const { return find(draw.age, draw.sample); }
 
   // The sequences of a plan's chunks, in order, until the next call of a function that is not
   // const. REQUIRES: none has ended.
@@ -124,11 +125,12 @@ class Scheduler {
   // that is not const.
   std::vector<const KvLease*> leases() const;
 
-  using ByAge = std::map<int64_t, Sequence>;  // oldest first
-  const ByAge& running() const { return running_; }
-  const ByAge& waiting() const { return waiting_; }
-  int num_running() const { return static_cast<int>(running_.size()); }
-  int num_waiting() const { return static_cast<int>(waiting_.size()); }
+  using Queue = std::map<int64_t, SequenceGroup>;  // by age: oldest first
+  const Queue& running() const { return running_; }
+  const Queue& waiting() const { return waiting_; }
+  // In sequences.
+  int num_running() const;
+  int num_waiting() const;
   // The use of the cache after the planned step has filled its positions.
   CacheUse cache_use() const;
 
@@ -137,30 +139,17 @@ class Scheduler {
   void serve_decodes(StepPlan& plan);
   void continue_prompts(StepPlan& plan);
   void admit(StepPlan& plan);
+  bool catch_up(SequenceGroup& group, int num_places, StepPlan& plan);
   int next_chunk(const StepPlan& plan, int end, int num_pending) const;
-  int num_samples_running() const;
   int cut_scores(const Sequence& seq, int count, int max_scores) const;
-  void add_prefill(Sequence& seq, int count, StepPlan& plan);
-  ShareScope scope_of(const Sequence& seq) const;
-  int preempt_youngest();
-  void preempt(ByAge::iterator seq);
   void cut_drafts(Sequence& seq, int budget);
-  bool grow(ByAge::iterator begin, ByAge::iterator end);
-  bool readmit_beams(bool alone, StepPlan& plan);
-  bool catch_up(ByAge::iterator begin, ByAge::iterator end, StepPlan& plan);
-  std::vector<bool> commit_beams(const StepPlan& plan, std::span<const DrawnToken> drawn,
-                                 const EndOf& end_of, const RolesOf& roles_of, Committed& result);
-  void commit_search(int64_t first_age, std::span<const DrawnToken> drawn, const EndOf& end_of,
-                     const RolesOf& roles_of, Committed& result);
-  BeamGroup take_beams(int64_t first_age);
-  void fork_sample(const Sequence& parent, int64_t age, TokenId placeholder);
-  void append(ByAge::iterator seq, TokenId placeholder);
-  bool take_token(Sequence& seq, const Draw& draw, TokenId token);
-  ByAge* queue_of(int64_t age);
-  std::optional<Sequence> extract(int64_t age);
+  int preempt(Queue::iterator it);
+  void leave(Queue::iterator it);
+  void fork_sample(const Sequence& parent, const Draw& draw, TokenId placeholder);
+  Queue* queue_of(int64_t age);
+  const Sequence* find(int64_t age, int sample) const;
 
   KvPool& pool_;
-  BeamGroups groups_;
   const SchedulerLimits limits_;
   const int max_draws_;  // of a step, scores included
   const int reserve_;    // in positions
@@ -168,10 +157,9 @@ class Scheduler {
   bool must_commit_ = false;  // before the next plan()
   int64_t next_age_ = 0;
   std::vector<KvCopy> fork_copies_;  // for the next plan()
-  ByAge waiting_;                    // hold no lease
-  ByAge running_;  // hold a lease for all their known tokens but, at most, the last
-  ByAge leaving_;  // hold no lease: their last token is a placeholder
-  mutable std::vector<int> tokens_in_block_;  // of cache_use(); all 0 between calls
+  Queue waiting_;                    // hold no lease
+  Queue running_;  // hold a lease for all their known tokens but, at most, the last
+  Queue leaving_;  // hold no lease: their last token is a placeholder
 };
 
 }  // namespace pagedinfer

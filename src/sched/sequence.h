@@ -40,14 +40,8 @@ struct Sequence {
   bool draws() const { return max_tokens > num_prompt(); }
   bool scores_prompt() const { return request->num_prompt_candidates() >= 0; }
   int num_samples() const { return num_generated() > 0 ? 1 : request->num_samples; }
-  // The number of sequences that this one is, or becomes when its first token is drawn.
-  int num_places() const {
-    return num_generated() > 0 ? 1 : std::max(request->num_samples, request->sampling.beams.width);
-  }
-  int64_t first_age() const { return age - sample; }  // of its request's sequences
   bool is_beam() const { return request->sampling.beams.width > 1; }
   bool is_guided() const { return !request->sampling.form.is_free(); }
-  bool is_split_beam() const { return is_beam() && num_generated() > 0; }
   bool is_decoding() const { return num_generated() > 0 && num_pending() == 1; }
   std::span<const TokenId> generated() const {
     return std::span(tokens).first(num_known()).subspan(num_prompt());
@@ -93,7 +87,9 @@ struct Sequence {
   }
 
   const Request* request;
-  int64_t age;     // order of submission; smaller is older; samples of a request follow one another
+  // The order of submission; smaller is older. Samples of a request follow one another; the beams
+  // of a search have the same age.
+  int64_t age;
   int sample = 0;  // of the request
   int max_tokens;  // of prompt and completion
   // The prompt, then the generated tokens, the last of which may be a placeholder (core/batch.h),
@@ -103,6 +99,7 @@ struct Sequence {
   std::optional<FinishReason> finished = {};
   std::vector<FinishedBeam> found_beams = {};  // by a beam search that has ended
 
+  ShareScope scope = kShareNone;  // where it looks for blocks of the cache
   KvLease lease = {};
   int num_shared = 0;  // of a beam that was preempted: leading tokens that an older one computes
   int num_computed = 0;

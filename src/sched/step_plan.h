@@ -11,6 +11,7 @@ namespace pagedinfer {
 // tokens, of which all but the first are guessed.
 struct Chunk {
   int64_t age;  // of the sequence
+  int sample;   // the sequence's
   int start, count;
   int num_scores;   // rows of logits that score a known token: the one that follows
   int num_logits;   // rows of logits, for the last tokens; the rows that draw come last: one for
@@ -28,6 +29,7 @@ struct Chunk {
 struct Draw {
   int chunk;       // index of the chunk that it follows
   int64_t age;     // of the sequence that gets it: the chunk's, or a sample that advance() forks
+  int sample;      // that sequence's
   int position;    // of the token in its sequence
   int logits_row;  // of the step
   bool scores;     // draws the token that the prompt has at this position
@@ -54,6 +56,7 @@ struct StepPlan {
   void add_decode(const Sequence& seq) {
     const int count = 1 + seq.num_drafted;
     add({.age = seq.age,
+         .sample = seq.sample,
          .start = seq.num_computed,
          .count = count,
          .num_scores = 0,
@@ -66,6 +69,7 @@ struct StepPlan {
   void add_prefill(const Sequence& seq, int count) {
     const int scores = seq.num_scores(count);
     add({.age = seq.age,
+         .sample = seq.sample,
          .start = seq.num_computed,
          .count = count,
          .num_scores = scores,
@@ -82,6 +86,7 @@ struct StepPlan {
       for (int sample = 0; sample < (scores ? 1 : chunk.num_samples); ++sample) {
         draws.push_back({.chunk = static_cast<int>(chunks.size()),
                          .age = chunk.age + sample,
+                         .sample = chunk.sample + sample,
                          .position = chunk.start + chunk.count - chunk.num_logits + i + 1,
                          .logits_row = num_logits + i,
                          .scores = scores});

@@ -100,9 +100,8 @@ class FakeDevice {
     std::vector<DrawnToken> drawn;
     for (const Draw& draw_ : plan.draws) {
       const Sequence& seq = *sequences[draw_.chunk];
-      const auto sample = static_cast<int>(seq.sample + draw_.age - seq.age);
       const uint64_t hash = hash_of(batch, draw_.chunk, draw_.position);
-      drawn.push_back({.token = draw(hash, sample)});
+      drawn.push_back({.token = draw(hash, draw_.sample)});
       if (seq.is_beam()) {
         drawn.back().candidates = candidates(hash, seq.request->sampling.beams);
       }

@@ -66,7 +66,7 @@ class Scene {
       scheduler.advance(plan);
       std::vector<DrawnToken> tokens;
       for (const Draw& draw : plan.draws) {
-        const Sequence& seq = *scheduler.find(draw.age);
+        const Sequence& seq = *scheduler.find(draw);
         tokens.push_back(draws(seq.sample, draw.position - seq.num_prompt()));
       }
       auto committed = scheduler.commit(

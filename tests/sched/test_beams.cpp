@@ -24,7 +24,7 @@ struct BeamSteps : Steps {
     std::vector<DrawnToken> drawn(plan.draws.size(), {.token = 1});
     for (size_t row = 0; row < drawn.size(); ++row) {
       // The first tokens are nearly equally likely, of the later ones one is by far the likeliest.
-      const bool is_first = scheduler.find(plan.draws[row].age)->num_generated() == 1;
+      const bool is_first = scheduler.find(plan.draws[row])->num_generated() == 1;
       for (int i = 0; i < 16; ++i) {
         const float worse = is_first ? 0.1f : 100.0f;
         drawn[row].candidates.push_back({10 + i, -1.0f - worse * static_cast<float>(i)});
@@ -85,10 +85,10 @@ TEST_CASE("beams are preempted together and come back to what they shared") {
   // The search needs 2 + 4 * 3 blocks at its end, and the other request takes some of them.
   BeamSteps s(std::make_unique<PagedPool>(14, 4), {.max_model_len = 64, .admission_reserve = 0.0});
   s.submit(4, 16);
-  const int64_t search = s.submit_beams(10, 10, 4);
+  s.submit_beams(10, 10, 4);
   int num_preempted = 0, num_readmitted = 0, num_prefilled = 0;
   for (int i = 0; i < 60 && !s.scheduler.idle(); ++i) {
-    const int num_before = static_cast<int>(s.scheduler.waiting().size());
+    const int num_before = s.scheduler.num_waiting();
     const StepPlan plan = s.beam_step();
     num_preempted += plan.num_preempted;
     for (int chunk = plan.num_decodes; chunk < std::ssize(plan.chunks); ++chunk) {
@@ -98,10 +98,6 @@ TEST_CASE("beams are preempted together and come back to what they shared") {
       CHECK(plan.num_admitted == 4);
       ++num_readmitted;
       CHECK(s.pool->stats().positions_saved >= 3 * 8);  // two blocks, thrice
-    }
-    const bool runs = s.scheduler.running().contains(search);
-    for (int64_t age = search; age < search + 4; ++age) {
-      if (s.scheduler.find(age) != nullptr) CHECK(s.scheduler.running().contains(age) == runs);
     }
   }
   CHECK(num_preempted == 4);
@@ -119,8 +115,7 @@ TEST_CASE("what each beam has computed can be found") {
   const int64_t search = s.submit_beams(6, 12, 3);
   for (int i = 0; i < 4; ++i) s.beam_step();
   std::vector<std::vector<TokenId>> prompts;
-  for (int64_t age = search; age < search + 3; ++age) {
-    const Sequence& beam = s.scheduler.running().at(age);
+  for (const Sequence& beam : s.scheduler.running().at(search).members) {
     REQUIRE(beam.num_computed >= 8);
     prompts.emplace_back(beam.tokens.begin(), beam.tokens.begin() + 9);
   }
@@ -157,7 +152,8 @@ TEST_CASE("a search of more beams than may run runs alone") {
   s.submit_beams(5, 4, 6);
   s.submit(5, 3);
   for (int i = 0; i < 4; ++i) s.beam_step();
-  CHECK(s.scheduler.find(0) == nullptr);
+  REQUIRE(s.finished.size() == 1);
+  CHECK(s.finished[0].is_beam());
   CHECK(s.scheduler.waiting().size() + s.scheduler.running().size() == 1);
   while (!s.scheduler.idle()) s.beam_step();
 }

@@ -105,7 +105,7 @@ TEST_CASE("a sequence may end with its first token") {
   CHECK(finished[0].finished == FinishReason::kStop);
   CHECK(finished[0].tokens.back() == 7);
   CHECK(finished[0].num_generated() == 1);
-  CHECK(s.scheduler.running().at(1).tokens.back() == 8);
+  CHECK(s.running(1).tokens.back() == 8);
   CHECK(s.step().num_decodes == 1);
 }
 

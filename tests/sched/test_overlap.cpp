@@ -23,10 +23,10 @@ TEST_CASE("the next step continues from the placeholder tokens of the step in fl
   const StepPlan second = s.plan();
   CHECK(second.num_decodes == 2);
   CHECK(Ints(s.batch.tokens.begin(), s.batch.tokens.begin() + 2) == Ints{-1, -2});
-  CHECK(s.scheduler.running().at(2).generated()[0] == -2);
+  CHECK(s.running(2).generated()[0] == -2);
   s.commit_tokens(first, {7, 8}, {});
-  CHECK(s.scheduler.running().at(0).generated()[0] == 7);
-  CHECK(s.scheduler.running().at(2).generated()[0] == 8);
+  CHECK(s.running(0).generated()[0] == 7);
+  CHECK(s.running(2).generated()[0] == 8);
   s.advance(second);
   s.plan();
   CHECK(s.batch.tokens == Ints{-1, -3, -2});  // by age; the rows by kind of chunk
@@ -67,7 +67,7 @@ TEST_CASE("the token of a surplus row is dropped") {
   CHECK(finished[0].tokens.back() == 1);
   CHECK(finished[0].lease.block_table.empty());
   CHECK(s.pool->stats().positions_leased == 2 * 8);
-  CHECK(s.scheduler.find(1) == nullptr);
+  CHECK(s.scheduler.find(second.draws[1]) == nullptr);
 
   SUBCASE("when the step was launched") {
     s.advance(second);
@@ -75,8 +75,8 @@ TEST_CASE("the token of a surplus row is dropped") {
     const Scheduler::Committed committed = s.commit_tokens(second, {7, 8, 9}, {1});
     CHECK(committed.finished.empty());
     CHECK(committed.num_surplus == 1);
-    CHECK(s.scheduler.running().at(0).tokens.back() == 7);
-    CHECK(s.scheduler.running().at(2).tokens.back() == 9);
+    CHECK(s.running(0).tokens.back() == 7);
+    CHECK(s.running(2).tokens.back() == 9);
   }
   SUBCASE("and is not there when the step is launched once more") {
     s.scheduler.erase_finished(second);
@@ -86,7 +86,7 @@ TEST_CASE("the token of a surplus row is dropped") {
     CHECK(second.chunks[1].age == 2);
     s.advance(second);
     CHECK(s.commit(second).empty());
-    CHECK(s.scheduler.running().at(2).num_generated() == 2);
+    CHECK(s.running(2).num_generated() == 2);
   }
 }
 
@@ -99,12 +99,12 @@ TEST_CASE("a sequence preempted with a token in flight receives it while it wait
   const StepPlan second = s.plan();
   CHECK(second.num_preempted == 1);
   REQUIRE(ages_of(s.scheduler.waiting()) == Ages{1});
-  CHECK(s.scheduler.waiting().at(1).tokens.back() == -2);
+  CHECK(s.waiting(1).tokens.back() == -2);
 
   SUBCASE("and goes on from there") {
     CHECK(s.commit(first).empty());
-    CHECK(s.scheduler.waiting().at(1).tokens.back() == 1);
-    CHECK(s.scheduler.waiting().at(1).max_computed == 8);
+    CHECK(s.waiting(1).tokens.back() == 1);
+    CHECK(s.waiting(1).max_computed == 8);
     s.advance(second);
     s.commit(second);
     while (!s.scheduler.idle()) s.step();

@@ -46,7 +46,7 @@ TEST_CASE("two requests of one step share what they have in common") {
   CHECK(plan.num_found == 16);
   CHECK(s.pool->stats().positions_leased == 4 * (5 + 1));
   s.finish(plan);
-  CHECK(s.scheduler.find(1)->num_found == 16);
+  CHECK(s.running(1).num_found == 16);
   run_all(s);
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("a prompt that is found whole computes its last token, and writes and 
   CHECK(s.batch.slot_mapping[1] == -1);
   CHECK(plan.copies.empty());
   s.finish(plan);
-  CHECK(s.scheduler.find(1)->num_found == 15);
+  CHECK(s.running(1).num_found == 15);
   run_all(s);
 }
 
@@ -182,9 +182,9 @@ TEST_CASE("what a preempted sequence finds again is not computed again") {
   int num_preempted = 0;
   while (num_preempted == 0) num_preempted = s.step().num_preempted;
   CHECK(s.scheduler.waiting().contains(1));
-  const int num_lost = s.scheduler.waiting().at(1).max_computed;
+  const int num_lost = s.waiting(1).max_computed;
   while (!s.scheduler.running().contains(1)) s.step();
-  const Sequence& again = s.scheduler.running().at(1);
+  const Sequence& again = s.running(1);
   CHECK(again.num_recomputed < num_lost);
   CHECK(again.num_found == 0);  // only what was never computed before counts
   run_all(s);
@@ -202,10 +202,10 @@ TEST_CASE("a group that was preempted shares again what it shared, and takes no 
       num_preempted += s.step().num_preempted;
       int num_together = 0;
       std::set<int32_t> heads;
-      for (const auto& [age, seq] : s.scheduler.running()) {
-        if (seq.request != &s.requests[0] || seq.num_computed < 16) continue;
+      for (const Sequence* const seq : sequences_of(s.scheduler.running())) {
+        if (seq->request != &s.requests[0] || seq->num_computed < 16) continue;
         ++num_together;
-        heads.insert(seq.lease.block_table[0]);
+        heads.insert(seq->lease.block_table[0]);
       }
       REQUIRE(heads.size() <= 1);
     }

@@ -112,7 +112,7 @@ TEST_CASE("known tokens of a readmitted sequence need room too") {
   s.submit(4, 13);
   while (s.step().num_preempted == 0) {
   }
-  const Sequence& preempted = s.scheduler.waiting().at(1);
+  const Sequence& preempted = s.waiting(1);
   CHECK(preempted.num_known() == 9);  // 3 blocks
   CHECK(preempted.max_computed == 8);
   while (s.scheduler.num_running() > 0 && s.scheduler.running().begin()->first == 0) {
@@ -120,9 +120,9 @@ TEST_CASE("known tokens of a readmitted sequence need room too") {
     s.step();
   }
   CHECK(s.step().num_admitted == 1);
-  CHECK(s.scheduler.running().at(1).num_computed == 9);
-  CHECK(s.scheduler.running().at(1).num_recomputed == 8);
-  CHECK(s.scheduler.running().at(1).num_preemptions == 1);
+  CHECK(s.running(1).num_computed == 9);
+  CHECK(s.running(1).num_recomputed == 8);
+  CHECK(s.running(1).num_preemptions == 1);
 }
 
 TEST_CASE("the youngest is preempted, keeps its age, and nothing is admitted in that step") {

@@ -25,15 +25,15 @@ TEST_CASE("a prompt of several samples is computed once and forked") {
   CHECK(first.draws.size() == 3);
   s.advance(first);
   CHECK(ages_of(s.scheduler.running()) == Ages{0, 1, 2});
-  CHECK(s.scheduler.running().at(2).sample == 2);
+  CHECK(s.running(2).sample == 2);
 
   const StepPlan second = s.plan();
   CHECK(second.num_decodes == 3);
   CHECK(second.copies.size() == 2);  // of the block that is not full; the last one writes to it
   CHECK(s.batch.tokens == Ints{-1, -2, -3});
   CHECK(s.commit_tokens(first, {7, 8, 9}, {1}).finished.size() == 1);
-  CHECK(s.scheduler.running().at(0).generated()[0] == 7);
-  CHECK(s.scheduler.running().at(2).generated()[0] == 9);
+  CHECK(s.running(0).generated()[0] == 7);
+  CHECK(s.running(2).generated()[0] == 9);
   s.advance(second);
   CHECK(s.commit_tokens(second, {1, 1, 1}).num_surplus == 1);
   CHECK(s.plan().copies.empty());
@@ -71,9 +71,9 @@ TEST_CASE("a sample that finds no room waits and computes the prompt again") {
     s.step();
     CHECK(ages_of(s.scheduler.running()) == Ages{0});
     REQUIRE(ages_of(s.scheduler.waiting()) == Ages{1});
-    CHECK(s.scheduler.waiting().at(1).num_known() == 7);
+    CHECK(s.waiting(1).num_known() == 7);
     while (!s.scheduler.running().contains(1)) s.step();
-    CHECK(s.scheduler.running().at(1).num_recomputed == num_recomputed);
+    CHECK(s.running(1).num_recomputed == num_recomputed);
     while (!s.scheduler.idle()) s.step();
   };
   run(std::make_unique<ContiguousPool>(12, 12), 8, 6);
@@ -92,11 +92,11 @@ TEST_CASE("a sample that waited shares the prompt with those that run") {
   s.commit(plan, {0});
   s.step();
   REQUIRE(s.scheduler.running().contains(2));
-  const KvLease &one = s.scheduler.running().at(1).lease, &two = s.scheduler.running().at(2).lease;
+  const KvLease &one = s.running(1).lease, &two = s.running(2).lease;
   CHECK(one.block_table[0] == two.block_table[0]);
   CHECK(one.block_table[1] == two.block_table[1]);
   CHECK(one.block_table[2] != two.block_table[2]);
-  CHECK(s.scheduler.running().at(2).num_recomputed == 2);
+  CHECK(s.running(2).num_recomputed == 2);
   s.submit(10, 6);  // another request does not
   s.requests.back().prompt = s.requests.front().prompt;
   while (!s.scheduler.idle()) CHECK(s.step().num_found == 0);
@@ -144,9 +144,9 @@ TEST_CASE("as many guessed tokens are verified as fit the step and the pool") {
     s->advance(plan);
     CHECK(aborts([&] { static_cast<void>(s->scheduler.plan()); }));  // not committed
     s->commit_tokens(plan, {1, 1, 2, 1, 1, 1, 2, 1});  // the first two hold, and none of the second
-    CHECK(s->scheduler.running().at(0).num_generated() == 1 + 3);
-    CHECK(s->scheduler.running().at(0).tokens.back() == 2);
-    CHECK(s->scheduler.running().at(1).num_generated() == 1 + 1);
+    CHECK(s->running(0).num_generated() == 1 + 3);
+    CHECK(s->running(0).tokens.back() == 2);
+    CHECK(s->running(1).num_generated() == 1 + 1);
   }
   SUBCASE("of the pool, where nothing is preempted for them") {
     const auto s = drafted(4);

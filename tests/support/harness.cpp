@@ -35,16 +35,17 @@ void check_books(const KvPool& pool, const Scheduler& scheduler) {
   pool.check_invariants();
   std::vector<const KvLease*> active;
   std::unordered_set<int32_t> held;
-  for (const auto& [age, seq] : scheduler.running()) {
-    active.push_back(&seq.lease);
-    for (int p = 0; p < seq.num_held(); ++p) held.insert(seq.lease.slot(p, pool.block_size()));
-    const int64_t room = static_cast<int64_t>(seq.lease.block_table.size()) * pool.block_size();
-    REQUIRE(seq.num_computed < seq.num_known());
-    REQUIRE(seq.num_known() - 1 <= room);
+  for (const Sequence* const seq : sequences_of(scheduler.running())) {
+    const KvLease& lease = seq->lease;
+    active.push_back(&lease);
+    for (int p = 0; p < seq->num_held(); ++p) held.insert(lease.slot(p, pool.block_size()));
+    const int64_t room = static_cast<int64_t>(lease.block_table.size()) * pool.block_size();
+    REQUIRE(seq->num_computed < seq->num_known());
+    REQUIRE(seq->num_known() - 1 <= room);
   }
-  for (const auto& [age, seq] : scheduler.waiting()) {
-    REQUIRE(seq.lease.block_table.empty());
-    REQUIRE(seq.num_computed == 0);
+  for (const Sequence* const seq : sequences_of(scheduler.waiting())) {
+    REQUIRE(seq->lease.block_table.empty());
+    REQUIRE(seq->num_computed == 0);
   }
   REQUIRE(pool.num_leaked(active) == 0);
   const CacheUse use = scheduler.cache_use();
@@ -80,7 +81,7 @@ class Run {
     for (int time = 0; next_ < arrivals.size() || !scheduler_.idle() || in_flight_; ++time) {
       take(arrivals, time);
       draft();
-      ran_before_ = ages_of(scheduler_.running());
+      ran_before_ = ids_of(scheduler_.running());
       const StepPlan plan = scheduler_.plan();
       const std::vector<const Sequence*> sequences = scheduler_.sequences_of(plan);
       build_batch(plan, sequences, pool_.block_size(), batch_);
@@ -114,7 +115,7 @@ class Run {
       }
       if (scheduler_.window_full()) return;
       const int64_t first = scheduler_.submit(request);
-      const Sequence& seq = scheduler_.waiting().at(first);
+      const Sequence& seq = scheduler_.waiting().at(first).members.front();
       may_overtake_ = may_overtake_ || request.num_samples > 1 || width > 1;
       for (int64_t age = first; age < first + request.num_samples; ++age) {
         unfinished_[age] = seq.max_tokens - !overlaps_;  // a surplus one at the end
@@ -133,16 +134,12 @@ class Run {
 
   void draft() {
     if (!drafter_) return;
-    std::vector<int64_t> ages;
-    for (const auto& [age, seq] : scheduler_.running()) {
-      if (seq.is_decoding() && seq.tokens.back() >= 0) ages.push_back(age);
-    }
-    for (const int64_t age : ages) {
-      const Sequence& seq = *scheduler_.find(age);
-      std::vector<TokenId> tokens = drafter_(seq);
-      const int room = seq.max_tokens - seq.num_known() - 1;
+    for (const Sequence* const seq : sequences_of(scheduler_.running())) {
+      if (!seq->is_decoding() || seq->tokens.back() < 0) continue;
+      std::vector<TokenId> tokens = drafter_(*seq);
+      const int room = seq->max_tokens - seq->num_known() - 1;
       tokens.resize(std::min(tokens.size(), static_cast<size_t>(room)));
-      scheduler_.draft(age, tokens);
+      scheduler_.draft(seq->age, tokens);
     }
   }
 
@@ -202,26 +199,22 @@ class Run {
     counters_.of["overlapping steps"] += on_top;
     for (const Chunk& chunk : plan.chunks) computed_ += chunk.is_beam ? 0 : chunk.count;
     retire_in_flight();
-    const size_t num_unfinished = scheduler_.running().size() + scheduler_.waiting().size();
+    const int num_unfinished = scheduler_.num_running() + scheduler_.num_waiting();
     scheduler_.advance(plan);
-    for (const auto& [age, seq] : scheduler_.waiting()) {
-      if (seq.tokens.back() < 0) waited_with_placeholder_.insert(age);
+    for (const Sequence* const seq : sequences_of(scheduler_.waiting())) {
+      if (seq->tokens.back() < 0) waited_with_placeholder_.insert(seq->age);
     }
-    counters_.of["forks"] +=
-        scheduler_.running().size() + scheduler_.waiting().size() > num_unfinished;
+    counters_.of["forks"] += scheduler_.num_running() + scheduler_.num_waiting() > num_unfinished;
     const bool may_overlap = overlaps_ && plan.may_overlap;
     in_flight_ = {std::move(plan), std::move(tokens)};
     if (!may_overlap) retire_in_flight();
   }
 
   void abort(const StepPlan& plan) {
-    std::set<std::pair<bool, int64_t>> units;  // all beams of a search are one
-    for (const Chunk& chunk : plan.chunks) {
-      const int64_t age = chunk.is_beam ? scheduler_.find(chunk.age)->first_age() : chunk.age;
-      units.insert({chunk.is_beam, age});
-    }
+    std::set<int64_t> groups;  // by age
+    for (const Chunk& chunk : plan.chunks) groups.insert(chunk.age);
     const std::vector<Sequence> aborted = scheduler_.abort(plan);
-    REQUIRE(aborted.size() == units.size());
+    REQUIRE(aborted.size() == groups.size());
     for (const Sequence& seq : aborted) {
       REQUIRE(seq.tokens.back() >= 0);
       for (int i = 0; i < seq.num_samples(); ++i) {
@@ -239,14 +232,14 @@ class Run {
       // A surplus draw belongs to a decode, or to the prompt of a sample that waited for room with
       // a placeholder token.
       const Chunk& chunk = flight.plan.chunks[draw.chunk];
-      if (scheduler_.find(draw.age) != nullptr) continue;
+      if (scheduler_.find(draw) != nullptr) continue;
       REQUIRE((chunk.count == 1 || waited_with_placeholder_.contains(draw.age)));
       computed_ -= chunk.count - 1;  // for nothing; the last token counts as a surplus row
     }
     for (size_t i = 0; i < flight.tokens.size(); ++i) {
       const Draw& draw = flight.plan.draws[i];
       if (!draw.scores) continue;
-      const Request& request = *scheduler_.find(draw.age)->request;
+      const Request& request = *scheduler_.find(draw)->request;
       REQUIRE(outcome_.scores
                   .emplace(std::pair(request.head.index, draw.position), flight.tokens[i].token)
                   .second);  // once, also after a preemption
@@ -305,7 +298,7 @@ class Run {
     }
   }
 
-  bool is_new(const Sequence& seq) const { return !ran_before_.contains(seq.age); }
+  bool is_new(const Sequence& seq) const { return !ran_before_.contains(id_of(seq)); }
 
   KvPool& pool_;
   const SchedulerLimits& limits_;
@@ -318,7 +311,7 @@ class Run {
   Batch batch_;
   Outcome outcome_;
   std::map<int64_t, int64_t> unfinished_, deadline_;  // by age: tokens to compute, last step
-  std::set<int64_t> ran_before_;                      // in the step before this one
+  std::set<SequenceId> ran_before_;                   // in the step before this one
   std::set<int64_t> held_back_;                       // waited while another one finished
   std::set<int64_t> waited_with_placeholder_;         // waited with a placeholder token
   bool may_overtake_ = false;                         // there are requests of several samples

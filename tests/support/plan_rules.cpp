@@ -9,14 +9,16 @@ namespace pagedinfer {
 namespace {
 
 bool is_new(const Sequence& seq, const PlanContext& context) {
-  return !context.ran_before.contains(seq.age);
+  return !context.ran_before.contains(id_of(seq));
 }
 
-// Whether there is one sequence, or the beams of one search.
-bool is_one_unit(const Scheduler::ByAge& sequences) {
-  if (sequences.size() <= 1) return true;
-  const auto& [first, last] = std::pair(*sequences.begin(), *sequences.rbegin());
-  return first.second.is_beam() && first.second.first_age() == last.second.first_age();
+// Whether `seq` is a beam of a search that has begun.
+bool is_split_beam(const Sequence& seq) { return seq.is_beam() && seq.num_generated() > 0; }
+
+// The number of sequences that this one is, or becomes when its first token is drawn.
+int num_places(const Sequence& seq) {
+  if (seq.num_generated() > 0) return 1;
+  return std::max(seq.request->num_samples, seq.request->sampling.beams.width);
 }
 
 int reserve(const PlanContext& context) {
@@ -41,14 +43,14 @@ int largest_chunk(int start, int num_pending, int budget, const PlanContext& con
 void check_chunks(const StepPlan& plan, const PlanContext& context) {
   const SchedulerLimits& limits = context.limits;
   int budget = limits.max_step_tokens, num_drafted = 0;
-  bool must_commit = false;                // what is drawn decides the next plan
-  std::pair<int, int64_t> last = {0, -1};  // kind and age
+  bool must_commit = false;                        // what is drawn decides the next plan
+  std::pair<int, SequenceId> last = {0, {-1, 0}};  // kind and sequence
   for (int i = 0; i < static_cast<int>(plan.chunks.size()); ++i) {
     const Chunk& chunk = plan.chunks[i];
     REQUIRE(context.scheduler.running().contains(chunk.age));
-    const Sequence& seq = *context.scheduler.find(chunk.age);
+    const Sequence& seq = *context.scheduler.find(chunk);
     const bool is_decode = i < plan.num_decodes;
-    const std::pair<int, int64_t> place = {is_decode ? 0 : is_new(seq, context) ? 2 : 1, seq.age};
+    const std::pair place = {is_decode ? 0 : is_new(seq, context) ? 2 : 1, id_of(seq)};
     REQUIRE(place > last);
     last = place;
     // A prompt that has found all but its last token computes that one as a prompt.
@@ -56,7 +58,7 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
     REQUIRE(is_decode == (seq.is_decoding() && !is_new(seq, context) && !has_found));
     REQUIRE(chunk.start == seq.num_computed);
     // Beams that come back leave the last token to a step that decodes them all.
-    const int num_pending = seq.num_pending() - (seq.is_split_beam() && !is_decode);
+    const int num_pending = seq.num_pending() - (is_split_beam(seq) && !is_decode);
     must_commit = must_commit || (seq.is_beam() && chunk.num_drawing() > 0);
     if (is_decode) {
       REQUIRE(chunk.count == 1 + seq.num_drafted);
@@ -76,7 +78,7 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
     REQUIRE(chunk.count > 0);
     budget -= chunk.count;
   }
-  REQUIRE((budget >= 0 || is_one_unit(context.scheduler.running())));
+  REQUIRE((budget >= 0 || context.scheduler.running().size() <= 1));
   // Guessed tokens leave every sequence that may run a token, and a whole prompt its own.
   const int prompt = limits.chunked_prefill ? 0 : limits.max_model_len;
   REQUIRE(num_drafted <= limits.max_step_tokens - limits.max_running - prompt);
@@ -96,11 +98,11 @@ void check_batch(const StepPlan& plan, const Batch& batch, const PlanContext& co
   REQUIRE(std::ranges::adjacent_find(slots) == slots.end());
   const int block_size = context.pool.block_size();
   std::map<int32_t, int> num_holders;  // by block
-  for (const auto& [age, seq] : context.scheduler.running()) {
+  for (const Sequence* const seq : sequences_of(context.scheduler.running())) {
     // An older beam computes the tokens that this one shares with it.
-    for (size_t i = static_cast<size_t>(seq.num_shared / block_size);
-         i < seq.lease.block_table.size(); ++i) {
-      ++num_holders[seq.lease.block_table[i] / block_size];
+    for (size_t i = static_cast<size_t>(seq->num_shared / block_size);
+         i < seq->lease.block_table.size(); ++i) {
+      ++num_holders[seq->lease.block_table[i] / block_size];
     }
   }
   for (const PublishedBlock& published : plan.published) num_holders[published.block] = 1;
@@ -129,6 +131,7 @@ void check_draws(const StepPlan& plan, const Batch& batch, const PlanContext& co
         REQUIRE(draw.scores == scores);
         REQUIRE(draw.chunk == c);
         REQUIRE(draw.age == chunk.age + sample);
+        REQUIRE(draw.sample == chunk.sample + sample);
         REQUIRE(draw.logits_row == row);
         REQUIRE(draw.position == batch.positions[token] + 1);
       }
@@ -155,19 +158,19 @@ void check_copies(const StepPlan& plan, const Batch& batch) {
 // prompt was computed.
 void check_who_runs(const StepPlan& plan, const PlanContext& context) {
   const auto& [pool, scheduler, limits, ran_before] = context;
-  const std::set<int64_t> runs = ages_of(scheduler.running());
-  for (const auto& [age, seq] : scheduler.waiting()) {
-    if (runs.empty() || age > *runs.rbegin()) break;
-    if (seq.is_split_beam()) continue;  // which found no room to fork
-    REQUIRE(seq.sample > 0);
-    REQUIRE(seq.num_preemptions == 0);
+  const std::set<SequenceId> runs = ids_of(scheduler.running());
+  for (const Sequence* const seq : sequences_of(scheduler.waiting())) {
+    if (runs.empty() || id_of(*seq) > *runs.rbegin()) break;
+    if (is_split_beam(*seq)) continue;  // which found no room to fork
+    REQUIRE(seq->sample > 0);
+    REQUIRE(seq->num_preemptions == 0);
   }
   int num_left = 0, num_joined = 0;
-  for (int64_t age : ran_before) num_left += !runs.contains(age);
-  for (int64_t age : runs) num_joined += !ran_before.contains(age);
+  for (const SequenceId& id : ran_before) num_left += !runs.contains(id);
+  for (const SequenceId& id : runs) num_joined += !ran_before.contains(id);
   REQUIRE(plan.num_preempted == num_left);
   REQUIRE(plan.num_admitted == num_joined);
-  const bool is_alone = is_one_unit(scheduler.running());
+  const bool is_alone = scheduler.running().size() <= 1;
   REQUIRE((static_cast<int>(runs.size()) <= limits.max_running || is_alone));
   if (num_joined == 0) return;
   REQUIRE(num_left == 0);
@@ -179,8 +182,8 @@ void check_who_runs(const StepPlan& plan, const PlanContext& context) {
 // Every sequence that is not in the plan is held back by a limit.
 void check_unserved(const StepPlan& plan, const PlanContext& context) {
   const auto& [pool, scheduler, limits, ran_before] = context;
-  std::set<int64_t> planned;
-  for (const Chunk& chunk : plan.chunks) planned.insert(chunk.age);
+  std::set<SequenceId> planned;
+  for (const Chunk& chunk : plan.chunks) planned.insert({chunk.age, chunk.sample});
   const int budget = limits.max_step_tokens - plan.num_tokens;
   const bool ends_with_blocks = limits.prefix_cache && plan.num_prefills() > 0 &&
                                 limits.prefill_chunk_size >= pool.block_size();
@@ -191,19 +194,21 @@ void check_unserved(const StepPlan& plan, const PlanContext& context) {
                                              : 1);
   };
   const Sequence* unserved = nullptr;
-  for (const auto& [age, seq] : scheduler.running()) {
-    if (planned.contains(age) || seq.is_split_beam()) continue;
-    REQUIRE(!seq.is_decoding());  // decodes are served in every step
+  for (const Sequence* const seq : sequences_of(scheduler.running())) {
+    if (planned.contains(id_of(*seq)) || is_split_beam(*seq)) continue;
+    REQUIRE(!seq->is_decoding());  // decodes are served in every step
     // A sequence is admitted in the step that computes its first chunk.
-    REQUIRE((limits.batching == Batching::kStatic || !is_new(seq, context)));
-    if (!unserved) unserved = &seq;
+    REQUIRE((limits.batching == Batching::kStatic || !is_new(*seq, context)));
+    if (!unserved) unserved = seq;
   }
   if (unserved) REQUIRE(no_room_in_step(*unserved));
   if (scheduler.waiting().empty() || limits.batching == Batching::kStatic) return;
-  const Sequence& head = scheduler.waiting().begin()->second;
-  if (head.is_split_beam()) return;
-  int num_samples = head.num_places();
-  for (const auto& [age, seq] : scheduler.running()) num_samples += seq.num_places();
+  const Sequence& head = *sequences_of(scheduler.waiting()).front();
+  if (is_split_beam(head)) return;
+  int num_samples = num_places(head);
+  for (const Sequence* const seq : sequences_of(scheduler.running())) {
+    num_samples += num_places(*seq);
+  }
   const bool is_full = (num_samples > limits.max_running && !scheduler.running().empty()) ||
                        num_samples + plan.num_scores > std::max(limits.max_running, kMaxSamples);
   // Others may have taken all draws of the step that scores may have.
@@ -219,9 +224,23 @@ void check_unserved(const StepPlan& plan, const PlanContext& context) {
 
 }  // namespace
 
-std::set<int64_t> ages_of(const Scheduler::ByAge& sequences) {
+std::vector<const Sequence*> sequences_of(const Scheduler::Queue& queue) {
+  std::vector<const Sequence*> sequences;
+  for (const auto& [age, group] : queue) {
+    for (const Sequence& seq : group.members) sequences.push_back(&seq);
+  }
+  return sequences;
+}
+
+std::set<SequenceId> ids_of(const Scheduler::Queue& queue) {
+  std::set<SequenceId> ids;
+  for (const Sequence* const seq : sequences_of(queue)) ids.insert(id_of(*seq));
+  return ids;
+}
+
+std::set<int64_t> ages_of(const Scheduler::Queue& queue) {
   std::set<int64_t> ages;
-  for (const auto& [age, seq] : sequences) ages.insert(ages.end(), age);
+  for (const auto& [age, group] : queue) ages.insert(age);
   return ages;
 }
 

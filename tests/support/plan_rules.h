@@ -2,6 +2,8 @@
 #pragma once
 
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "core/batch.h"
 #include "kv/kv_pool.h"
@@ -9,13 +11,21 @@
 
 namespace pagedinfer {
 
-std::set<int64_t> ages_of(const Scheduler::ByAge& sequences);
+// The sequences of all groups, oldest first.
+std::vector<const Sequence*> sequences_of(const Scheduler::Queue& queue);
+
+// A sequence: its age and its sample.
+using SequenceId = std::pair<int64_t, int>;
+inline SequenceId id_of(const Sequence& seq) { return {seq.age, seq.sample}; }
+std::set<SequenceId> ids_of(const Scheduler::Queue& queue);
+
+std::set<int64_t> ages_of(const Scheduler::Queue& queue);
 
 struct PlanContext {
   KvPool& pool;
   const Scheduler& scheduler;  // after plan()
   const SchedulerLimits& limits;
-  const std::set<int64_t>& ran_before;  // ages of what ran before plan()
+  const std::set<SequenceId>& ran_before;  // what ran before plan()
 };
 
 // Fails the running test case if `plan`, flattened as `batch`, breaks a rule. REQUIRES: the plan

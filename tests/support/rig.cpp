@@ -136,7 +136,7 @@ std::vector<DrawnToken> Rig::compute(const StepPlan& plan, PlanSequences sequenc
                     .prompt = seq.request->prompt,
                     .generated = before.subspan(seq.num_prompt()),
                     .key = seq.request->random_key,
-                    .sample = static_cast<uint32_t>(seq.sample + draw.age - seq.age),
+                    .sample = static_cast<uint32_t>(draw.sample),
                     .position = static_cast<uint32_t>(draw.position),
                     .logits_row = draw.logits_row});
     const int width = seq.request->sampling.beams.width;

@@ -25,8 +25,12 @@ struct Steps {
     return scheduler.submit(requests.back());
   }
 
+  // The sequence of this age, which is no beam.
+  const Sequence& running(int64_t age) const { return scheduler.running().at(age).members.at(0); }
+  const Sequence& waiting(int64_t age) const { return scheduler.waiting().at(age).members.at(0); }
+
   StepPlan plan() {
-    const std::set<int64_t> ran_before = ages_of(scheduler.running());
+    const std::set<SequenceId> ran_before = ids_of(scheduler.running());
     StepPlan plan = scheduler.plan();
     build_batch(plan, scheduler.sequences_of(plan), pool->block_size(), batch);
     if (!plan.chunks.empty()) check_plan(plan, batch, {*pool, scheduler, limits, ran_before});

@@ -59,6 +59,9 @@ class ForgetfulPool final : public KvPool {
   }
   std::optional<int64_t> free_tokens() const override { return inner_->free_tokens(); }
   KvStats stats() const override { return inner_->stats(); }
+  int64_t num_held(std::span<const HeldTokens> tokens) const override {
+    return inner_->num_held(tokens);
+  }
   int num_leaked(std::span<const KvLease* const> active) const override {
     return inner_->num_leaked(active);
   }
