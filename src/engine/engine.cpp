@@ -78,63 +78,52 @@ bool Engine::fill_window(const EnginePorts& ports) {
   return !scheduler_.input_ended();
 }
 
-// Launches the next step, and retires the previous step while the device computes.
+// Launches the next step, and retires the step before it while the device computes.
 void Engine::step(const EnginePorts& ports) {
   Step next{.stats = {.begin = parts_.clock()}};
   next.plan = scheduler_.plan();
-  if (next.plan.chunks.empty()) return retire_in_flight(nullptr, ports);
   flatten(next.plan);
   next.stats.times.plan = parts_.clock() - next.stats.begin;
-  for (const Sequence* seq : sequences_) requests_.on_step(*seq, next.stats.begin);
-
+  for (const Sequence* const seq : scheduler_.sequences_of(next.plan)) {
+    requests_.on_step(*seq, next.stats.begin);
+  }
+  const bool computes = !next.plan.chunks.empty();
   const Result<> launched = launch(next, ports);
-  describe(next);
+  if (!computes) return;
   if (!launched) {
     const double now = parts_.clock();
     return end(next, scheduler_.abort(next.plan), launched, now, ports);
   }
-  retire_in_flight(&next.plan, ports);
   scheduler_.advance(next.plan);
   const bool overlaps = parts_.overlaps && next.plan.may_overlap;
   in_flight_ = std::move(next);
   if (!overlaps) retire_in_flight(nullptr, ports);
 }
 
-// The second try uses no placeholder tokens, because after a failure it is uncertain which sample()
-// was the latest.
+// Queues the step and retires the step before it: after the draws are queued or, if they depend on
+// its tokens, before. The second try uses no placeholder tokens, because after a failure it is
+// uncertain which sample() was the latest.
 Result<> Engine::launch(Step& step, const EnginePorts& ports) {
-  Result<> result;
-  bool has_placeholders = in_flight_.has_value();
+  Result<> queued;
   while (step.stats.failures < kTriesPerStep) {
-    result = compute(step, ports);
-    if (result) break;
-    if (!has_placeholders) continue;
-    has_placeholders = false;
+    const bool draws_late = step.plan.is_guided && in_flight_;
+    Tensor logits;
+    queued = try_once(step.stats, [&] {
+      logits = queue_forward(step);
+      if (!draws_late) queue_draws(step, logits);
+    });
+    describe(step);
     retire_in_flight(&step.plan, ports);
+    if (queued && draws_late) queued = try_once(step.stats, [&] { queue_draws(step, logits); });
+    if (queued) break;
     scheduler_.erase_finished(step.plan);
     flatten(step.plan);
   }
-  return result;
-}
-
-Result<> Engine::compute(Step& step, const EnginePorts& ports) {
-  step.ticket.reset();
-  if (step.plan.chunks.empty()) return {};
-  Tensor logits;
-  Result<> queued = try_once(step.stats, [&] { logits = queue_forward(step); });
-  if (!queued) return queued;
-  if (step.plan.is_guided && in_flight_) {
-    retire_in_flight(&step.plan, ports);
-    for (size_t i = 0; i < sequences_.size(); ++i) {
-      sequences_[i] = scheduler_.find(step.plan.chunks[i]);
-    }
-  }
-  return try_once(step.stats, [&] { queue_draws(step, logits); });
+  return queued;
 }
 
 void Engine::flatten(const StepPlan& plan) {
-  sequences_ = scheduler_.sequences_of(plan);
-  build_batch(plan, sequences_, parts_.pool.block_size(), batch_);
+  build_batch(plan, scheduler_.sequences_of(plan), parts_.pool.block_size(), batch_);
 }
 
 // Collects and commits the step in flight, if there is one, and answers the requests that finished
@@ -194,6 +183,9 @@ Result<> Engine::collect(Step& step) {
 }
 
 Tensor Engine::queue_forward(Step& step) {
+  step.ticket.reset();
+  rows_.clear();
+  if (step.plan.chunks.empty()) return {};
   const double begin = parts_.clock();
   if (!step.plan.is_guided) {
     make_rows(step.plan);
@@ -242,18 +234,18 @@ void Engine::describe(Step& step) const {
 }
 
 void Engine::make_rows(const StepPlan& plan) {
-  rows_.clear();
   banned_.clear();
   banned_.reserve(plan.draws.size());  // rows_ points into it
   make_masks(plan);
   for (size_t i = 0; i < plan.draws.size(); ++i) {
     const Draw& draw = plan.draws[i];
-    if (sequences_[draw.chunk] == nullptr) {  // a surplus row
+    const Sequence* const found = scheduler_.find(plan.chunks[draw.chunk]);
+    if (found == nullptr) {  // a surplus row
       static const SamplingParams kAny;
       rows_.push_back({.params = &kAny, .logits_row = draw.logits_row});
       continue;
     }
-    const Sequence& seq = *sequences_[draw.chunk];
+    const Sequence& seq = *found;
     if (draw.scores) {
       rows_.push_back({.params = &seq.request->sampling,
                        .allowed = std::span(seq.request->prompt).subspan(draw.position, 1),
@@ -285,7 +277,7 @@ void Engine::make_masks(const StepPlan& plan) {
   std::vector<FormProgress*> guided;
   for (size_t i = 0; i < plan.draws.size(); ++i) {
     const Draw& draw = plan.draws[i];
-    const Sequence* const seq = sequences_[draw.chunk];
+    const Sequence* const seq = scheduler_.find(plan.chunks[draw.chunk]);
     if (seq == nullptr || !seq->is_guided() || draw.scores) continue;
     forms_[i] = &requests_.form_of(*seq, draw.sample);
     guided.push_back(forms_[i]);

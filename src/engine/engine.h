@@ -86,7 +86,6 @@ class Engine {
   Wait how_to_wait() const;
   void step(const EnginePorts& ports);
   Result<> launch(Step& step, const EnginePorts& ports);
-  Result<> compute(Step& step, const EnginePorts& ports);
   void retire_in_flight(const StepPlan* next, const EnginePorts& ports);
   Result<> collect(Step& step);
   Tensor queue_forward(Step& step);
@@ -107,7 +106,6 @@ class Engine {
   std::optional<Step> in_flight_;  // launched and not committed
 
   // Of the step that is being launched or retired. They are members so that their memory is reused.
-  std::vector<const Sequence*> sequences_;  // of its chunks, during the launch; null: has ended
   Batch batch_;
   std::vector<SampleRow> rows_;
   std::vector<std::vector<TokenId>> banned_;
