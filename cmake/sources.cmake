@@ -208,6 +208,7 @@ set(pagedinfer_core_sources
   src/load/host_share.cpp
   src/intake/intake.cpp
   src/intake/intake_item.cpp
+  src/intake/reorder_window.cpp
   src/load/loaded_model.cpp
   src/load/memory_plan.cpp
   src/load/model_path.cpp

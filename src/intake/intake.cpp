@@ -23,6 +23,11 @@ Intake::Intake(IntakeParts parts, const IntakeLimits& limits)
     : parts_(std::move(parts)),
       limits_(limits),
       batch_lines_(static_cast<int>(std::clamp<int64_t>(limits.max_items / 4, 1, kBatchLines))),
+      window_({.max_items = limits.max_items,
+               .max_tokens = limits.max_tokens,
+               .num_workers = limits.num_workers,
+               .batch_lines = batch_lines_},
+              [this](LineBatch& batch) { keep_notes(batch); }),
       line_cost_(kTemplateCost + added_bytes(parts_.chat)) {
   if (parts_.tokenizer != nullptr) {
     limits_.prompt.max_prompt_bytes =
@@ -47,12 +52,7 @@ Intake::~Intake() {
 }
 
 void Intake::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-  }
-  work_.notify_all();
-  room_.notify_all();
+  window_.stop();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -69,11 +69,13 @@ void Intake::read_all() {
   };
   attempt([&] { read_on(batch, mark); });
   attempt([&] { hand_over(batch, mark); });  // the lines before a failure were complete
-  const std::lock_guard lock(mutex_);
-  mark_ = mark;
-  read_failure_ = failure;
-  read_ended_ = true;
-  ready_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);
+    mark_ = mark;
+    read_failure_ = failure;
+    read_ended_ = true;
+  }
+  window_.end();
 }
 
 void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
@@ -95,7 +97,7 @@ void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
       hand_over(batch, mark);
     }
     if (!batch) {
-      const std::optional<int64_t> room = wait_for_room(cost);
+      const std::optional<int64_t> room = window_.wait_for_room(cost);
       if (!room) return;
       max_cost = std::min(*room, kBatchCost);
       batch = std::make_unique<LineBatch>();
@@ -104,52 +106,27 @@ void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
   }
 }
 
-// Waits until a batch whose first line costs `cost` fits into the window. Returns the maximum cost
-// of the batch; nullopt when the intake is stopped.
-std::optional<int64_t> Intake::wait_for_room(int64_t cost) {
-  std::unique_lock lock(mutex_);
-  wanted_room_ = cost;
-  room_.wait(lock, [&] { return stopped_ || has_room(cost); });
-  wanted_room_.reset();
-  if (stopped_) return std::nullopt;
-  return limits_.max_tokens - tokens_ahead_;
-}
-
 // Passes the batch, if there is one, to the workers. `mark` covers it.
 void Intake::hand_over(std::unique_ptr<LineBatch>& batch, const RunMark& mark) {
   if (batch) batch->pad();
   const std::optional<double> estimate = parts_.lines.estimate();
-  const std::lock_guard lock(mutex_);
-  mark_ = mark;
-  estimate_ = estimate;
-  if (!batch) return;
-  const int64_t num_lines = std::ssize(batch->lines), cost = batch->cost;
-  batches_.push_back(std::move(batch));
-  num_read_ += num_lines;
-  num_ahead_ += num_lines;
-  tokens_ahead_ += cost;
-  wake();
+  {
+    const std::lock_guard lock(mutex_);
+    mark_ = mark;
+    estimate_ = estimate;
+    if (batch) num_read_ += std::ssize(batch->lines);
+  }
+  if (batch) window_.add(std::move(batch));
 }
 
 void Intake::work(RequestParser& parser) {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    work_.wait(lock, [&] { return stopped_ || may_work(); });
-    if (stopped_) return;
-    LineBatch& batch = *batches_[num_taken_++];
-    ++num_active_;
-    wake();
-    lock.unlock();
-    convert(batch, parser);
-    lock.lock();
-    --num_active_;
-    batch.done = true;
-    num_ready_ += std::ssize(batch.items);
-    tokens_ahead_ += batch.cost_when_done - batch.cost;
-    tokenize_seconds_ += batch.seconds;
-    drop_spent();
-    wake();
-    ready_.notify_all();
+  while (LineBatch* const batch = window_.take()) {
+    convert(*batch, parser);
+    {
+      const std::lock_guard lock(mutex_);
+      tokenize_seconds_ += batch->seconds;
+    }
+    window_.give_back(*batch);
   }
 }
 
@@ -158,7 +135,7 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
   try {
     batch.items.reserve(batch.lines.size());
     for (const LineBatch::Line& line : batch.lines) {
-      if (stopped_) break;
+      if (window_.stopped()) break;
       ParsedLine parsed = parser.parse(batch.input_line(line));
       parsed.request.head.turn = line.turn;
       parsed.request.head.arrived = line.read;
@@ -177,72 +154,21 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
   batch.seconds = parts_.thread_clock() - begin;
 }
 
-Pull Intake::pull(bool wait, IntakeItem& item) {
-  std::unique_lock lock(mutex_);
-  if (wait) ready_.wait(lock, [&] { return has_item() || has_ended(); });
-  if (!has_item()) return has_ended() ? Pull::kEnded : Pull::kLater;
-  LineBatch& batch = *batches_.front();
-  item = std::move(batch.items[batch.next++]);
-  --num_ready_;
-  --num_ahead_;
-  tokens_ahead_ -= memory_in_tokens(item);
-  drop_spent();
-  wake();
-  return Pull::kItem;
-}
-
-// The more items are ready, the fewer workers may run.
-bool Intake::may_work() const {
-  const int64_t half = std::max<int64_t>(1, limits_.max_items / 2);
-  const int64_t missing = std::max<int64_t>(0, half - num_ready_);
-  const int64_t max_active = 1 + (limits_.num_workers - 1) * missing / half;
-  return num_taken_ < batches_.size() && num_active_ < max_active;
-}
-
-bool Intake::has_room(int64_t cost) const {
-  if (num_ahead_ == 0) return true;
-  return num_ahead_ + batch_lines_ <= limits_.max_items &&
-         tokens_ahead_ + cost <= limits_.max_tokens;
-}
-
-bool Intake::has_item() const {
-  return !failure_ && num_taken_ > 0 && batches_.front()->done && !batches_.front()->spent();
-}
-
-bool Intake::has_ended() const {
-  return (failure_ || (read_ended_ && batches_.empty())) && num_active_ == 0;
-}
-
-void Intake::drop_spent() {
-  while (!failure_ && num_taken_ > 0 && batches_.front()->spent()) {
-    LineBatch& batch = *batches_.front();
-    RequestParser::add(unknown_keys_, batch.unknown_keys);
-    for (LineHint& hint : batch.hints) add_hint(hints_, std::move(hint));
-    failure_ = batch.failure;
-    batches_.pop_front();
-    --num_taken_;
-  }
-  if (!failure_ || stopped_) return;
-  stopped_ = true;
-  work_.notify_all();
-  room_.notify_all();
-}
-
-// Wakes a worker and the reader if they may continue.
-void Intake::wake() {
-  if (may_work()) work_.notify_one();
-  if (wanted_room_ && has_room(*wanted_room_)) room_.notify_one();
+// Keeps what a batch says of its lines, once all of them were pulled.
+void Intake::keep_notes(LineBatch& batch) {
+  const std::lock_guard lock(mutex_);
+  RequestParser::add(unknown_keys_, batch.unknown_keys);
+  for (LineHint& hint : batch.hints) add_hint(hints_, std::move(hint));
 }
 
 void Intake::rethrow_failure() const {
-  const std::lock_guard lock(mutex_);
-  if (failure_) std::rethrow_exception(failure_);
-  if (read_failure_) std::rethrow_exception(read_failure_);
+  if (const std::exception_ptr failure = this->failure()) std::rethrow_exception(failure);
 }
 
-bool Intake::failed() const {
+std::exception_ptr Intake::failure() const {
+  if (const std::exception_ptr failure = window_.failure()) return failure;
   const std::lock_guard lock(mutex_);
-  return failure_ || read_failure_;
+  return read_failure_;
 }
 
 RunMark Intake::mark() const {

@@ -2,10 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -17,6 +14,7 @@
 
 #include "intake/intake_item.h"
 #include "intake/line_batch.h"
+#include "intake/reorder_window.h"
 #include "output/run_mark.h"
 #include "request/input_lines.h"
 #include "request/request_parser.h"
@@ -63,8 +61,7 @@ struct IntakeParts {
 };
 
 // One thread reads lines, several workers parse and tokenize batches of them, and the items come
-// out in the order of the lines, whatever the number of threads. At least one worker runs while the
-// window is not half full, and more the emptier it is. Knows nothing of models and steps.
+// out in the order of the lines, whatever the number of threads. Knows nothing of models and steps.
 class Intake {
  public:
   // Starts the threads. Throws Error if that fails.
@@ -76,12 +73,12 @@ class Intake {
 
   // The next line's item. If it is not ready, waits or, without `wait`, returns kLater. After
   // kEnded all threads are idle. REQUIRES: only one thread calls it.
-  Pull pull(bool wait, IntakeItem& item);
+  Pull pull(bool wait, IntakeItem& item) { return window_.pull(wait, item); }
 
   // After kEnded: throws the exception that has ended the input early, if any. All items before the
   // failure were pulled.
   void rethrow_failure() const;
-  bool failed() const;  // whether rethrow_failure() would throw
+  bool failed() const { return failure() != nullptr; }  // whether rethrow_failure() would throw
   // CPU seconds of parsing, rendering and tokenizing, summed over the threads.
   double tokenize_seconds() const;
   // The mark covers every line that was pulled, and lines that were read ahead.
@@ -98,38 +95,21 @@ class Intake {
  private:
   void read_all();
   void read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark);
-  std::optional<int64_t> wait_for_room(int64_t cost);
   void hand_over(std::unique_ptr<LineBatch>& batch, const RunMark& mark);
   void work(RequestParser& parser);
   void convert(LineBatch& batch, RequestParser& parser) const;
+  void keep_notes(LineBatch& batch);
+  std::exception_ptr failure() const;
   void stop();
-
-  // REQUIRES of all these: mutex_ is held.
-  bool may_work() const;
-  bool has_room(int64_t cost) const;
-  bool has_item() const;
-  bool has_ended() const;
-  void drop_spent();
-  void wake();
 
   const IntakeParts parts_;
   IntakeLimits limits_;
-  const int batch_lines_;    // maximum lines of a batch
+  const int batch_lines_;  // maximum lines of a batch
+  ReorderWindow window_;
   const int64_t line_cost_;  // tokens that a line may have besides one for each byte
   std::vector<std::unique_ptr<RequestParser>> parsers_;  // of the workers
 
-  std::atomic<bool> stopped_ = false;  // changes under mutex_
-  mutable std::mutex mutex_;
-  std::condition_variable ready_, room_, work_;  // wake the puller, the reader, the workers
-  // All below is guarded by mutex_. Batches in input order; the first num_taken_ are in work or
-  // done.
-  std::deque<std::unique_ptr<LineBatch>> batches_;
-  size_t num_taken_ = 0;
-  int num_active_ = 0;                  // workers that have a batch
-  int64_t num_ready_ = 0;               // items that were not pulled yet
-  int64_t num_ahead_ = 0;               // lines handed over and not pulled
-  int64_t tokens_ahead_ = 0;            // of these lines, as IntakeLimits counts
-  std::optional<int64_t> wanted_room_;  // room that the reader waits for
+  mutable std::mutex mutex_;  // guards all below but the threads
   int64_t num_read_ = 0;
   std::optional<double> estimate_;  // as InputLines
   RunMark mark_;
@@ -137,8 +117,8 @@ class Intake {
   RequestParser::UnknownKeys unknown_keys_;
   std::vector<LineHint> hints_;
   bool read_ended_ = false;
-  std::exception_ptr failure_, read_failure_;  // of the next line; of the reader
-  std::vector<std::thread> threads_;           // not guarded
+  std::exception_ptr read_failure_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace pagedinfer
