@@ -28,11 +28,11 @@ BlockSize block_of(CpuIsa isa, DType input) {
 constexpr int kApart = 16;  // numbers between rows, which must not all be in one set of the cache
 
 // What one task computes.
-struct TaskSize {
+struct BlockTask {
   int rows, columns;
   bool packs;  // false: the columns are fewer than a block's, and the result is stored in rows
 };
-TaskSize task_size(BlockSize block, int num_threads, int rows, int columns) {
+BlockTask block_task(BlockSize block, int num_threads, int rows, int columns) {
   // Blocks of about the same height: one of few rows would read the weights for little.
   const int down = ceil_div(rows, block.rows), across = ceil_div(columns, block.columns);
   const int height = ceil_div(ceil_div(rows, down), kPackedRows) * kPackedRows;
@@ -62,8 +62,8 @@ void CpuBackend::gated_matmul(Tensor x, const GatedProducts& products, Tensor ne
   make_room(gated_, rows, columns);
 
   const int num_threads = threads_for(int64_t{2} * columns * rows * k);
-  const TaskSize size =
-      task_size(block_of(options_.isa, input_type(next.dtype)), num_threads, rows, columns);
+  const BlockTask size =
+      block_task(block_of(options_.isa, input_type(next.dtype)), num_threads, rows, columns);
   const int64_t stride = size.columns + kApart;
   CHECK(size.rows * stride <= GateBlock::kSize);
   out = {gated_.data(), DType::kF32, rows, columns, columns, Layout::kRows};
