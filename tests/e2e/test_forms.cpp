@@ -178,6 +178,7 @@ TEST_CASE("a complete form ends the answer, whatever min_tokens and ignore_eos s
   for (int i : {0, 1}) {
     CHECK(found.records[static_cast<size_t>(i)].text("/text") == "yes");
     CHECK(found.records[static_cast<size_t>(i)].text("/finish_reason") == "stop");
+    CHECK(found.records[static_cast<size_t>(i)].integer("/completion_tokens") == 2);  // "y", "es"
   }
   for (int i : {2, 3}) {
     const std::string digits = found.records[static_cast<size_t>(i)].text("/text");

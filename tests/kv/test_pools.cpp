@@ -216,6 +216,9 @@ TEST_CASE("a lease is closed once") {
   KvLease lease = pool.open(some(8), 0, kShareNone).value();
   KvLease copy = lease;
   pool.close(lease);
+  CHECK(lease.owner == kNoOwner);
+  CHECK(lease.scope == kShareNone);
+  CHECK(lease.num_cached == 0);
   pool.close(lease);  // empty by now
   CHECK(aborts([&] { pool.close(copy); }));
   KvLease other = pool.open(some(8), 0, kShareNone).value();
