@@ -17,7 +17,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int64_t kCheckEvery = 1024;  // records
+constexpr int64_t kRecordsBetweenChecks = 1024;
 
 Packing packing_of(std::string_view output) {
   const PackingForm* const form = packing_of_name(output);
@@ -31,7 +31,7 @@ void for_each_record(const std::string& path, const std::function<void()>& check
   simdjson::dom::parser parser;
   int64_t number = 0;
   const int64_t end = scan_lines(path, 0, [&](std::string_view line, int64_t) {
-    if (++number % kCheckEvery == 0) check();
+    if (++number % kRecordsBetweenChecks == 0) check();
     simdjson::dom::object record;
     if (parser.parse(line.data(), line.size(), false).get(record) != simdjson::SUCCESS) {
       throw Error(fmt::format("{}: line {}: expected a record", path, number));
