@@ -21,7 +21,8 @@ constexpr int kZstdLevel = 3;
 // The library's state and a buffer for what it gives.
 class Packer::Stream {
  public:
-  explicit Stream(Packing packing) : is_zstd_(packing == Packing::kZstd), packed_(256 << 10) {
+  explicit Stream(Compression packing)
+      : is_zstd_(packing == Compression::kZstd), packed_(256 << 10) {
     if (is_zstd_) {
       zstd_ = ZSTD_createCCtx();
       if (zstd_ == nullptr) throw std::bad_alloc();
@@ -74,8 +75,8 @@ class Packer::Stream {
   ZSTD_CCtx* zstd_ = nullptr;
 };
 
-Packer::Packer(Packing packing, Sink sink) : sink_(std::move(sink)) {
-  if (packing != Packing::kNone) stream_ = std::make_unique<Stream>(packing);
+Packer::Packer(Compression packing, Sink sink) : sink_(std::move(sink)) {
+  if (packing != Compression::kNone) stream_ = std::make_unique<Stream>(packing);
 }
 
 Packer::~Packer() = default;

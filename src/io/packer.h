@@ -8,13 +8,13 @@
 
 namespace pagedinfer {
 
-// Compresses bytes, or passes them through with Packing::kNone. The same bytes and version of the
-// library give the same compressed bytes.
+// Compresses bytes, or passes them through with Compression::kNone. The same bytes and version of
+// the library give the same compressed bytes.
 class Packer {
  public:
   using Sink = std::function<void(std::string_view packed)>;
 
-  Packer(Packing packing, Sink sink);
+  Packer(Compression packing, Sink sink);
   ~Packer();
 
   void append(std::string_view bytes);

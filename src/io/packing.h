@@ -6,18 +6,18 @@
 
 namespace pagedinfer {
 
-enum class Packing : uint8_t { kNone, kGzip, kZstd };
+enum class Compression : uint8_t { kNone, kGzip, kZstd };
 
 struct PackingForm {
-  Packing packing;
+  Compression packing;
   std::string_view begin;   // of all such data; no UTF-8 text begins so
   std::string_view ending;  // of a file's name
   std::string_view name;
 };
 
 inline constexpr PackingForm kPackings[] = {
-    {Packing::kGzip, "\x1F\x8B", ".gz", "gzip"},
-    {Packing::kZstd, "\x28\xB5\x2F\xFD", ".zst", "zstd"},
+    {Compression::kGzip, "\x1F\x8B", ".gz", "gzip"},
+    {Compression::kZstd, "\x28\xB5\x2F\xFD", ".zst", "zstd"},
 };
 
 // The form that a file's name claims; null if it claims none.

@@ -24,7 +24,7 @@ constexpr int kMaxWindowLog = 27;
 // The library's state.
 class Unpacker::Stream {
  public:
-  explicit Stream(Packing packing) : is_zstd_(packing == Packing::kZstd) {
+  explicit Stream(Compression packing) : is_zstd_(packing == Compression::kZstd) {
     if (is_zstd_) {
       zstd_ = ZSTD_createDCtx();
       if (zstd_ == nullptr) throw std::bad_alloc();
@@ -109,7 +109,7 @@ bool Unpacker::fill() {
 
 bool Unpacker::skip_padding() {
   while (fill()) {
-    if (form_.packing != Packing::kGzip || unread_.front() != 0) return true;
+    if (form_.packing != Compression::kGzip || unread_.front() != 0) return true;
     unread_.remove_prefix(1);
   }
   return false;

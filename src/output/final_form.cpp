@@ -19,9 +19,9 @@ namespace {
 
 constexpr int64_t kRecordsBetweenChecks = 1024;
 
-Packing packing_of(std::string_view output) {
+Compression packing_of(std::string_view output) {
   const PackingForm* const form = packing_of_name(output);
-  return form != nullptr ? form->packing : Packing::kNone;
+  return form != nullptr ? form->packing : Compression::kNone;
 }
 
 // Calls `take` with each record of a complete file, and its line of text.

@@ -19,7 +19,7 @@ using namespace pagedinfer;
 
 namespace {
 
-std::string random_text(std::mt19937& random) {
+std::string odd_text(std::mt19937& random) {
   static const std::vector<std::string> kPieces = {"a",  "B", " ",    "\"",   ",",    "\n", "\r\n",
                                                    "\t", "é", "日本", "=1+1", "null", "{}", "7"};
   std::string text;
@@ -33,17 +33,17 @@ void write_value(JsonWriter& json, std::mt19937& random) {
     case 1: json.value(random() % 2 == 0); break;
     case 2: json.value(nullptr); break;
     case 3: json.value(std::vector<int>{1, 2}); break;
-    case 4: json.begin_object().field("k", random_text(random)).end_object(); break;
-    default: json.value(random_text(random));
+    case 4: json.begin_object().field("k", odd_text(random)).end_object(); break;
+    default: json.value(odd_text(random));
   }
 }
 
 void write_choice(JsonWriter& json, std::mt19937& random, bool is_chat) {
   if (is_chat) {
     json.key("message").begin_object().field("role", "assistant");
-    json.field("content", random_text(random)).field("refusal", nullptr).end_object();
+    json.field("content", odd_text(random)).field("refusal", nullptr).end_object();
   } else {
-    json.field("text", random_text(random));
+    json.field("text", odd_text(random));
   }
   if (random() % 5 == 0) json.field("token_ids", std::vector<int>{3, 4});
   json.field("finish_reason", random() % 2 == 0 ? "stop" : "length");
@@ -58,7 +58,7 @@ std::string random_record(std::mt19937& random, int index) {
   json.begin_object();
   if (is_batch) json.field("id", fmt::format("batch_req_{}", index));
   json.key(is_batch ? "custom_id" : "id");
-  random() % 3 == 0 ? json.value(index) : json.value(random_text(random));
+  random() % 3 == 0 ? json.value(index) : json.value(odd_text(random));
   json.field("index", index);
   if (random() % 2 == 0) {
     json.key("input").begin_object();
@@ -71,7 +71,7 @@ std::string random_record(std::mt19937& random, int index) {
     json.field("line", index + 1);
     if (is_batch) json.field("response", nullptr);
     json.key("error").begin_object().field("code", "invalid_json");
-    json.field("message", random_text(random)).end_object();
+    json.field("message", odd_text(random)).end_object();
   } else if (is_batch) {
     json.key("response").begin_object().field("status_code", 200).key("body").begin_object();
     json.key("choices").begin_array();
