@@ -53,13 +53,12 @@ struct Located {
 // group. Calls f(slot, key, count) with the first slot and key of each.
 template <class F>
 FORCE_INLINE void for_pieces(const AttentionRows& rows, int first, Range keys, const F& f) {
-  for (int key = keys.begin; key < keys.end;) {
-    const int block = (first + key) / rows.block_size, within = (first + key) % rows.block_size;
-    int slot = rows.block_table[block] + within, next_block = block + 1;
-    int count = rows.block_size - within;
-    while (key + count < keys.end && rows.block_table[next_block] == slot + count) {
+  int block = (first + keys.begin) / rows.block_size;
+  int within = (first + keys.begin) % rows.block_size;
+  for (int key = keys.begin; key < keys.end; within = 0) {
+    int slot = rows.block_table[block] + within, count = rows.block_size - within;
+    while (++block, key + count < keys.end && rows.block_table[block] == slot + count) {
       count += rows.block_size;
-      ++next_block;
     }
     const int end = key + count < keys.end ? key + count : keys.end;
     while (key < end) {
