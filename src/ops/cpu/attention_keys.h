@@ -14,10 +14,18 @@ namespace {
 constexpr int kDirectRows = 8;  // with more query rows, keys and values are widened once for all
 constexpr int kWidePieces = kNativeLanes == 4 ? 1 : 2;  // pieces of keys that are widened together
 
-// Pieces of keys that are scored together. One row of 8-bit keys needs more of them: their chains
-// of fmas, two at a time, would take longer than reading the keys.
+// Rows that are scored together: with their sums they fill the registers that the keys leave.
+template <class T>
+constexpr int kScoreRows = kNativeLanes == 16  ? (sizeof(T) == 4 ? 8 : 4)
+                           : kNativeLanes == 8 ? (sizeof(T) == 4 ? 6 : 4)
+                                               : 1;
+// Pieces of keys that are scored together. AVX2 has registers for one if there are many rows. One
+// row of 8-bit keys needs more of them: their chains of fmas, two at a time, would take longer than
+// reading the keys.
 template <int kRows, class T>
-constexpr int kPieces = sizeof(T) == 1 && kNativeLanes > 4 && kRows < kTileRows ? 4 : kWidePieces;
+constexpr int kPieces = kNativeLanes == 8 && kRows > kTileRows                    ? 1
+                        : sizeof(T) == 1 && kNativeLanes > 4 && kRows < kTileRows ? 4
+                                                                                  : kWidePieces;
 
 template <class T>
 constexpr bool kHasScales = sizeof(T) == 1;  // each row of the cache has a scale
@@ -191,9 +199,7 @@ FORCE_INLINE void score_rows(const float* q, int dim, const Piece<T>* piece, int
 template <class T>
 FORCE_INLINE void score_pieces(const AttentionRows& rows, const Piece<T>* piece, int num_pieces,
                                SpanPrefetcher* fetcher, float* scores) {
-  // Keys that are not widened here leave registers for more rows.
-  constexpr int kTile = sizeof(T) == 4 && kNativeLanes == 16 ? 2 * kTileRows : kTileRows;
-  in_tiles<kTile>(rows.num_rows, [&]<int kRows>(int r) {
+  in_tiles<kScoreRows<T>>(rows.num_rows, [&]<int kRows>(int r) {
     const float* q = rows.q + r * rows.head_dim;
     float* to = scores + r * kSegmentKeys;
     NoPrefetcher none;

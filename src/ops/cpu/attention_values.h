@@ -6,7 +6,15 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int kValueVectors = kNativeLanes == 16 ? 4 : kNativeLanes == 8 ? 2 : 1;
+// Rows that values are added to together. Values that are wide already leave AVX2 registers for
+// more of them.
+template <class T>
+constexpr int kAddRows = kNativeLanes == 8 && sizeof(T) == 4 ? 6 : kTileRows;
+// Vectors of a value that are added together.
+template <int kRows>
+constexpr int kValueVectors = kNativeLanes == 16                        ? 4
+                              : kNativeLanes == 8 && kRows <= kTileRows ? 2
+                                                                        : 1;
 
 // out[r][d] = fma(p[r][key], value[key][d], out[r][d]) for keys ascending in a range, for
 // 16 * kVectors dimensions d from `d`.
@@ -34,7 +42,7 @@ FORCE_INLINE void value_tile(const float* p, const T* const* value, Range keys, 
   }
 }
 
-template <int kRows, int kVectors = kValueVectors, class T, class F>
+template <int kRows, int kVectors = kValueVectors<kRows>, class T, class F>
 FORCE_INLINE void add_range(const float* p, const T* const* value, Range keys, int dim, F& fetcher,
                             float* out, int d = 0) {
   if (keys.begin >= keys.end) return;
@@ -49,7 +57,7 @@ FORCE_INLINE void add_range(const float* p, const T* const* value, Range keys, i
 template <class T>
 FORCE_INLINE void add_visible(const float* p, const Range* visible, int num_rows, Range here,
                               const T* const* value, int dim, SpanPrefetcher* fetcher, float* out) {
-  in_tiles(num_rows, [&]<int kRows>(int first) {
+  in_tiles<kAddRows<T>>(num_rows, [&]<int kRows>(int first) {
     const float* p_tile = p + first * kSegmentKeys;
     float* out_tile = out + first * dim;
     NoPrefetcher none;

@@ -10,7 +10,8 @@ namespace {
 constexpr int kTileRows = kNativeLanes == 16 ? 4 : kNativeLanes == 8 ? 2 : 1;  // of attention
 constexpr int kBlockNumbers = 128 * 1024;  // of x, which a product keeps in the second-level cache
 
-// Calls f<n>(first row) for tiles of n rows: n = kTileRows and, for the rest, powers of two.
+// Calls f<n>(first row) for tiles of n rows: n = kRows and, for the rest, half as many again and
+// again.
 template <int kRows = kTileRows, class F>
 FORCE_INLINE void in_tiles(int rows, const F& f, int first = 0) {
   for (; first + kRows <= rows; first += kRows) f.template operator()<kRows>(first);
