@@ -18,6 +18,9 @@ TEST_CASE("flags: output names stand beside the input") {
   CHECK(paths_of("a.txt", "", "").output == "a.txt.completions.jsonl");
   CHECK(paths_of("a.jsonl.gz", "", "").output == "a.completions.jsonl");
   CHECK(paths_of("a.txt.gz", "", "").output == "a.txt.completions.jsonl");
+  CHECK(paths_of("a.jsonl.zst", "", "").output == "a.completions.jsonl");
+  CHECK(paths_of("a.csv", "", "").output == "a.completions.jsonl");
+  CHECK(paths_of("a.tsv.gz", "", "").output == "a.completions.jsonl");
   CHECK(paths_of("a.jsonl.b", "", "").stats == "a.jsonl.b.stats.jsonl");
   CHECK(paths_of("a.jsonl", "x", "").output == "x");
 }
@@ -36,6 +39,20 @@ TEST_CASE("flags: statistics stand beside the output, and the summary beside the
   check(paths_of("a.jsonl", "x", "y.jsonl"), "y.jsonl", "y.summary.json");
   check(paths_of("a.jsonl", "x", "/dev/null"), "/dev/null", "");
   check(paths_of("a.jsonl", "/dev/null", ""), "", "");
+}
+
+TEST_CASE("flags: an output of another form is made of JSON lines beside it") {
+  for (const std::string name : {"x.csv", "x.jsonl.gz", "x.zst", "x.completions.csv.zst"}) {
+    CAPTURE(name);
+    const Paths paths = paths_of("a.jsonl", "dir/" + name, "");
+    CHECK(paths.made == "dir/" + name);
+    CHECK(paths.output == "dir/" + name + ".jsonl");
+    CHECK(paths.stats == "dir/x.stats.jsonl");
+    CHECK(paths.summary == "dir/x.summary.json");
+  }
+  CHECK(paths_of("a.jsonl", "x.jsonl", "").made == "");
+  CHECK(paths_of("a.csv", "", "").made == "");
+  CHECK(paths_of("a.csv", "-", "").made == "");
 }
 
 TEST_CASE("flags: outputs of a shard carry its name") {
