@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kChatml = source_dir() + "/tests/data/chat/chatml.jinja";
+const std::string kChatmlFile = source_dir() + "/tests/data/chat/chatml.jinja";
 const std::string kTemplate = "Question: What is {{ a }} + {{ b }}?\nAnswer:";
 
 std::string rows(int count) {
@@ -83,7 +83,7 @@ TEST_CASE("templates of messages make the conversation that the lines would have
   const std::string row = R"({"id":1,"q":"What is 3 + 4?","tone":"kind"})";
   const std::string line =
       R"({"id":1,"messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"What is 3 + 4?"}]})";
-  const Words chat = {"--chat-template", kChatml};
+  const Words chat = {"--chat-template", kChatmlFile};
   const Words system = {"--message-template", "system=Be {{ tone }}."};
   const Words user = {"--message-template", "user={{ q }}"};
   const auto expected = rendered_ids(line, chat);
@@ -98,7 +98,7 @@ TEST_CASE("a special token in a column is text, and in a template it is a token"
   const std::string row = R"({"a":"x</s>y"})";
   const std::string text = "{{ a }}</s>", none = "{{ a }}";
   const Words prompt = {"--prompt-template", text}, plain = {"--prompt-template", none};
-  const Words chat = {"--chat-template", kChatml};
+  const Words chat = {"--chat-template", kChatmlFile};
   CHECK(num_ends(row, plain) == 0);
   CHECK(num_ends(row, prompt) == 1);
   CHECK(num_ends(row, prompt + Words{"--escape-special"}) == 0);
@@ -190,8 +190,8 @@ TEST_CASE("kept keys stand in records of every form, as the line has them") {
   const std::string wrong = R"({"prompt":"Nora has","n":0,"score":"x"})";
   const std::string lines =
       plain + "\n" + batch + "\n" + chat + "\n" + wrong + "\n{\"score\":\n[]\n";
-  const Answers answers =
-      answer(lines, {"--keep", "score,prompt", "--max-tokens", "3", "--chat-template", kChatml});
+  const Answers answers = answer(
+      lines, {"--keep", "score,prompt", "--max-tokens", "3", "--chat-template", kChatmlFile});
   REQUIRE(answers.records.size() == 6);
   const auto begins = [&](size_t i, const std::string& begin) {
     CAPTURE(answers.records[i].line());
@@ -205,7 +205,7 @@ TEST_CASE("kept keys stand in records of every form, as the line has them") {
   begins(4, R"({"id":null,"index":4,"line":5,"error":{"code":"invalid_json")");
   begins(5, R"({"id":null,"index":5,"line":6,"error":{"code":"not_an_object")");
   const Answers all =
-      answer(lines, {"--keep", "all", "--max-tokens", "3", "--chat-template", kChatml});
+      answer(lines, {"--keep", "all", "--max-tokens", "3", "--chat-template", kChatmlFile});
   REQUIRE(all.records.size() == 6);
   const std::string packed = R"({"prompt":"Nora has","score":1.50,"n":2,"temperature":1})";
   CHECK(all.records[0].line().find("\"input\":" + packed + ",\"choices\"") != std::string::npos);
