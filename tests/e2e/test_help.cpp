@@ -63,10 +63,11 @@ TEST_CASE("help lists the usual flags of run, or the own flags of another subcom
     CHECK(names.erase("--help-all") == 1);
     return names;
   };
-  CHECK(flags_of({"run", "--help"}) == std::set<std::string>{"--input", "--prompt-field", "--chat",
-                                                             "--limit", "--output", "--resume",
-                                                             "--model", "--json-schema",
-                                                             "--max-tokens", "--temperature"});
+  CHECK(flags_of({"run", "--help"}) ==
+        std::set<std::string>{"--input", "--prompt-field", "--prompt-template",
+                              "--message-template", "--keep", "--chat", "--limit", "--output",
+                              "--resume", "--model", "--json-schema", "--max-tokens",
+                              "--temperature"});
   CHECK(flags_of({"plan", "--help"}) == std::set<std::string>{"--expected-tokens", "--json"});
   CHECK(flags_of({"verify", "--help"}).contains("--tolerance"));
   for (const char* name : {"plan", "verify", "bench", "info"}) {
