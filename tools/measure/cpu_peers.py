@@ -151,7 +151,8 @@ class Program:
 
 def measure_in_turn(engines, batches, rounds):
     """Returns, by engine, the rates of each measurement, the number of answers that change, where known
-    the shares of the bound, and why an engine crashed. It has no rate then, nor later ones."""
+    the shares of the bound, and why an engine crashed. It has no rate then, nor later ones, and no number
+    of answers."""
     draw = random.Random(1)
     ids = lambda length: [draw.randrange(1000, 100000) for _ in range(length)]
     work = [("prefill", [ids(PREFILL_TOKENS) for _ in range(PREFILL_PROMPTS)], 1)]
@@ -183,7 +184,7 @@ def measure_in_turn(engines, batches, rounds):
                 time.sleep(0.5)
         for name in shares:
             shares[name][what] = engines[name].of_bound(given, tokens)
-    changed = {name: sum(len(seen) > 1 for seen in of) for name, of in answers.items()}
+    changed = {name: sum(len(seen) > 1 for seen in of) for name, of in answers.items() if name not in crashed}
     return rates, changed, shares, crashed
 
 
@@ -215,7 +216,7 @@ def print_table(engines, rates, changed, shares, crashed):
     print("| tokens/s |", " | ".join(columns), "| answers that change |")
     print("|---" * (len(columns) + 2) + "|")
     for name in engines:
-        row(name, medians(rates[name]), 1, f"{changed[name]} of {COMPARED}")
+        row(name, medians(rates[name]), 1, f"{changed[name]} of {COMPARED}" if name in changed else "-")
     for name, of in shares.items():
         row(f"{name}, of the bound", of, 2)
     for name in engines:
@@ -240,5 +241,5 @@ def measure(args):
         runs.save(args, {"engine": name, "about": engines[name].about, "threads": args.threads,
                          "rounds": args.rounds, "tokens_per_s": medians(rates[name]),
                          "over_best_other": over_best_other(name, engines, rates),
-                         "answers_changed": changed[name], "answers_compared": COMPARED,
+                         "answers_changed": changed.get(name), "answers_compared": COMPARED,
                          "of_bound": shares.get(name), "crashed": crashed.get(name)})
