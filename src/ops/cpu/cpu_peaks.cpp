@@ -11,7 +11,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int kRounds = 100'000;             // a millisecond or less
+constexpr int kRounds = 100'000;             // two milliseconds or less
 constexpr int64_t kRead = int64_t{1} << 28;  // bytes, far more than the caches hold
 
 }  // namespace
