@@ -111,7 +111,7 @@ struct WordTiles {
 // Each lane of 32 bits has two products.
 double bare_words(const void* numbers, int rounds) {
   run_chains<NativeInt>(numbers, rounds,
-                        [](NativeInt& sum, NativeInt a, NativeInt b) INLINE_LAMBDA {
+                        [](NativeInt& sum, NativeInt& a, NativeInt b) INLINE_LAMBDA {
                           renew(a);
                           sum += add_products(a, b);
                         });
