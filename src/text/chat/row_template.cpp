@@ -20,12 +20,15 @@ using jinja::Value;
 namespace {
 
 constexpr std::string_view kRow = "row";  // the variable of the whole row
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string text_of_file(std::string_view flag, const std::string& path) {
   try {
-    std::string text(MappedFile(path).text());
+    const MappedFile file(path);
+    std::string_view text = file.text();
     if (!is_utf8(text)) throw Error(fmt::format("{}: is not UTF-8, expected a template", path));
-    return text;
+    if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+    return std::string(text);
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", flag, error.what()));
   }

@@ -125,6 +125,14 @@ TEST_CASE("the messages of a conversation come from a template each, texts or fi
                     dir / "system"));
 }
 
+TEST_CASE("a byte-order mark of a file is no part of its template") {
+  const TempDir dir;
+  write_file(dir / "marked", "\xEF\xBB\xBF{{ q }}?");
+  const auto made = rendered("@" + (dir / "marked"), R"({"q":"Why"})");
+  REQUIRE(made);
+  CHECK(made->front().text == "Why?");
+}
+
 TEST_CASE("a text that reads no column, and what is no template, are refused before a run") {
   const TempDir dir;
   CHECK(prompt_error("fewshot.txt") ==
