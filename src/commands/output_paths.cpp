@@ -61,6 +61,9 @@ void check_output_name(std::string_view flag, const std::string& path, bool of_r
            "gives a table for pyarrow.parquet.write_table, and DuckDB converts JSON lines: COPY "
            "(FROM 'records.jsonl') TO 'records.parquet'");
   }
+  if (of_records && without_packing(path).ends_with(".tsv")) {
+    refuse(".tsv", "the program writes JSON lines and CSV; give a name in .csv or another one");
+  }
   const PackingForm* const packing = packing_of_name(path);
   if (of_records && has_final_form(path) && is_stream(path)) {
     refuse(packing != nullptr ? packing->ending : ".csv",

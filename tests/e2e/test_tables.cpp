@@ -196,6 +196,9 @@ TEST_CASE("forms that cannot be read or written are refused with what helps") {
   const Words input = {"--input", dir / "in.jsonl"};
   refuses(input + Words{"--output", dir / "x.parquet"}, "run() of a pyarrow table");
   refuses(input + Words{"--output", dir / "x.parquet"}, "DuckDB");
+  for (const std::string name : {"x.tsv", "x.tsv.gz"}) {
+    refuses(input + Words{"--output", dir / name}, "ends with .tsv, and the program writes");
+  }
   refuses(input + Words{"--keep-jsonl"}, "--keep-jsonl: --output ");
   refuses(input + Words{"--json-columns", "a"}, "--json-columns: --input ");
   refuses(input + Words{"--output", dir / "in.jsonl.csv", "--stats", dir / "in.jsonl.csv"},
