@@ -36,7 +36,7 @@ void for_each_record(const std::string& path, const std::function<void()>& check
     if (parser.parse(line.data(), line.size(), false).get(record) != simdjson::SUCCESS) {
       throw Error(fmt::format("{}: line {}: expected a record", path, number));
     }
-    take(record);
+    take(record, line);
     return true;
   });
   if (end != size_of(path)) {
@@ -46,12 +46,13 @@ void for_each_record(const std::string& path, const std::function<void()>& check
 
 void write_table(const std::string& records, const std::function<void()>& check, Packer& packer) {
   RecordTable table;
-  for_each_record(records, check, [&](simdjson::dom::object record) { table.add(record); });
+  for_each_record(records, check,
+                  [&](simdjson::dom::object record, std::string_view) { table.add(record); });
   packer.append(table.header());
   std::string rows;
-  for_each_record(records, check, [&](simdjson::dom::object record) {
+  for_each_record(records, check, [&](simdjson::dom::object record, std::string_view line) {
     rows.clear();
-    table.append_rows(rows, record);
+    table.append_rows(rows, record, line);
     packer.append(rows);
   });
 }

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "io/json_extent.h"
 
 namespace pagedinfer {
 namespace {
@@ -159,7 +160,7 @@ std::string RecordTable::header() const {
   return out;
 }
 
-void RecordTable::append_rows(std::string& out, dom::object record) const {
+void RecordTable::append_rows(std::string& out, dom::object record, std::string_view line) const {
   const size_t tail = kHeadNames.size() + inputs_.names.size();
   const size_t num_columns = tail + kTailNames.size() + others_.names.size();
   std::vector<std::vector<std::string>> rows(1, std::vector<std::string>(num_columns));
@@ -176,6 +177,17 @@ void RecordTable::append_rows(std::string& out, dom::object record) const {
     if (row >= rows.size()) rows.resize(row + 1, std::vector<std::string>(num_columns));
     rows[row][column_of(part, name)] = text_of(value);
   });
+  if (dom::object kept; record["input"].get(kept) == simdjson::SUCCESS) {
+    const std::vector<JsonMember> of_record = json_members(line);
+    const auto input = std::ranges::find(of_record, "\"input\"", &JsonMember::key);
+    const std::vector<JsonMember> members = json_members(input->value);
+    auto member = members.begin();
+    for (const auto [key, value] : kept) {
+      const bool is_as_written = value.is_number() || value.is_object() || value.is_array();
+      if (is_as_written) rows[0][column_of(Part::kInput, key)] = member->value;
+      ++member;
+    }
+  }
   for (size_t row = 0; row < rows.size(); ++row) {
     std::copy_n(rows[0].begin(), tail, rows[row].begin());
     const bool is_error = !rows[row][column_of(Part::kTail, "error_code")].empty();

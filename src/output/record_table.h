@@ -19,8 +19,9 @@ class RecordTable {
   void add(simdjson::dom::object record);
   // The names of the columns. REQUIRES, as of append_rows(): all records were added.
   std::string header() const;
-  // Appends the record's rows: one for each of its completions, or one for its error.
-  void append_rows(std::string& out, simdjson::dom::object record) const;
+  // Appends the record's rows: one for each of its completions, or one for its error. `line` is the
+  // record's text, from which numbers, lists and objects of `input` are taken as they were written.
+  void append_rows(std::string& out, simdjson::dom::object record, std::string_view line) const;
 
  private:
   // Names in the order in which records first have them.

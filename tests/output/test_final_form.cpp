@@ -203,6 +203,12 @@ TEST_CASE("compressed records are what other programs unpack, and can be unpacke
   write_final_form(dir / "y.csv");
   REQUIRE(std::system(("gzip -dc " + (dir / "y.csv.gz") + " > " + (dir / "plain")).c_str()) == 0);
   CHECK(read_file(dir / "plain") == read_file(dir / "y.csv"));
+
+  write_file(dir / "z.csv.jsonl",
+             R"({"id":1,"index":0,"input":{"n":1.50,"o":{"a":1E+2}},"text":"x"})"
+             "\n");
+  write_final_form(dir / "z.csv");
+  CHECK(read_file(dir / "z.csv").find("\n1,0,1.50,\"{\"\"a\"\":1E+2}\",0,x,") != std::string::npos);
 }
 
 TEST_CASE("a conversion that is killed or fails at any call changes nothing, and begins again") {
