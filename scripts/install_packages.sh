@@ -6,7 +6,8 @@
 # The one library that no distribution has, xgrammar, is compiled (install_xgrammar.sh).
 set -euo pipefail
 packages=(g++ cmake ninja-build pkg-config python3 libfmt-dev libsimdjson-dev libcli11-dev
-          libsentencepiece-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev doctest-dev)
+          libsentencepiece-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev zstd
+          doctest-dev)
 python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
 is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 
