@@ -339,8 +339,10 @@ constexpr Statistic<Profile> kOfProfile[] = {
 };
 
 constexpr Statistic<OpProfile> kOfOp[] = {
-    row<OpProfile>("op", kText, "its name; `matmul 128x512` is inputs x outputs", {},
-                   [](const auto& op) { return label_of(op.name); }),
+    row<OpProfile>("op", kText,
+                   "its name; `matmul 128x512` is inputs x outputs. `matmul and gate 128x512` is "
+                   "the products gate and up with the gate, where a device fuses them",
+                   {}, [](const auto& op) { return label_of(op.name); }),
     row<&OpProfile::decode_only>("decode_only", kText, "whether it is of decode steps"),
     row<&OpProfile::calls>("calls", kCount, "how often it ran"),
     row<&OpProfile::seconds>("time_s", kSeconds, "its time"),
