@@ -44,6 +44,7 @@ COPIED = (".gitignore", "datasets", "docs", "python", "results", "scripts", "src
 LEFT_BY_RUNS = ("*.completions.jsonl", "*.stats.jsonl", "*.summary.json", "*.run", "__pycache__")
 # Flags of other programs, and of the scripts, that the pages name.
 OTHER_FLAGS = {
+    "--long", "--ultra",  # zstd
     "--build", "--check", "--generate", "--install", "--cpunodebind", "--cpus", "--dir", "--hardware", "--joblog", "--local-dir",
     "--mem", "--membind", "--memory", "--out", "--output-on-failure", "--packed", "--prefix",
     "--foreground", "--preserve-status", "--save", "--shards", "--target", "--test-dir", "--type", "--update", "--wd",
