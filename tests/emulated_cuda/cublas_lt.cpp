@@ -12,6 +12,8 @@
 #include <bit>
 #include <cstring>
 #include <new>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "cublasLt.h"
@@ -42,12 +44,15 @@ constexpr uint64_t kMaxElements = uint64_t{1} << 31;
 // The contents of a cublasLtMatmulAlgo_t.
 struct Algorithm {
   uint16_t known = 0x600d, tile = 0;
-  uint16_t lanes = 16, parts = 1;
+  uint16_t lanes = 16;
+  uint8_t parts = 1;
+  bool is_refused = false;  // by cublasLtMatmul alone
+  uint64_t flags = 0;       // CUBLASLT_NUMERICAL_IMPL_FLAGS_*
   uint32_t alignments[4] = {};
   uint64_t workspace = 0;
   uint64_t only_rows = 0;   // the only number of rows that it serves (columns of d); 0: all
   double milliseconds = 0;  // of the device's time
-  uint64_t unused[2] = {};
+  uint64_t unused[1] = {};
 };
 
 bool serves(const Algorithm& algorithm, const Layout& d) {
@@ -119,7 +124,16 @@ void multiply(const Call& x) {
   const std::vector<float> a = columns(x.from_a, x.a, x.a.cols),
                            b = columns(x.from_b, x.b, x.b.cols);
   const uint64_t k = x.a.rows, part = (k + x.algorithm.parts - 1) / x.algorithm.parts;
+  // Trials of algorithms repeat rows.
+  std::unordered_map<std::string_view, uint64_t> first_of;
   for (uint64_t j = 0; j < x.d.cols; ++j) {
+    const std::string_view bytes(reinterpret_cast<const char*>(&b[j * k]), k * sizeof(float));
+    const auto [same, is_new] = first_of.emplace(bytes, j);
+    if (!is_new && x.beta == 0) {
+      const uint64_t pitch = static_cast<uint64_t>(x.d.ld) * size_of(x.d.type);
+      std::memcpy(x.to + j * pitch, x.to + same->second * pitch, x.d.rows * size_of(x.d.type));
+      continue;
+    }
     for (uint64_t i = 0; i < x.d.rows; ++i) {
       float sum = 0;
       const uint64_t end = x.algorithm.parts > 1 ? k / 64 * 64 : k;
@@ -256,35 +270,45 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   if (emulated::is_capturing()) return CUBLAS_STATUS_INTERNAL_ERROR;
   if (d->rows * d->cols >= kMaxElements) return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool few_rows = d->cols <= 64;
-  const auto propose = [&](Algorithm algorithm, uint64_t only_rows) {
+  const uint64_t of_types = CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F |
+                            (a->type == CUDA_R_32F    ? CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_32F
+                             : a->type == CUDA_R_16BF ? CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF
+                                                      : CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F);
+  // Every flag of an algorithm must be allowed.
+  const auto propose = [&](uint64_t operation, Algorithm algorithm, uint64_t only_rows) {
+    algorithm.flags = operation | of_types;
+    if (operation == CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA && !settings.has_tensor_algorithms) return;
+    if (!settings.ignores_mask && (algorithm.flags & ~preference->implementations) != 0) return;
     if (*found == std::min(requested, settings.algorithms_found)) return;
+    algorithm.is_refused = *found < settings.algorithms_refused || d->cols <= settings.rows_refused;
     std::memcpy(algorithm.alignments, preference->alignments, sizeof algorithm.alignments);
     algorithm.only_rows = only_rows;
     // The estimate is wrong: a later one that serves more rows is faster.
     algorithm.milliseconds = settings.product_ms * (*found < 3 ? 2 : 1);
     results[(*found)++] = result_of(algorithm);
   };
-  const auto may_use = [&](uint64_t flag) { return (preference->implementations & flag) != 0; };
+  constexpr uint64_t kFma = CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA,
+                     kHmma = CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA;
   const auto tile = static_cast<uint16_t>(std::bit_width(d->cols) / 3);
   // The best algorithms serve only as many rows as were asked for.
   for (const uint64_t only_rows : {d->cols, uint64_t{0}}) {
-    if (few_rows && may_use(CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA)) {
+    if (few_rows) {
       Algorithm algorithm = {.lanes = 8};
       if ((preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0) {
         algorithm.parts = 3;
         algorithm.workspace = std::min<uint64_t>(preference->workspace, 4096);
       }
-      propose(algorithm, only_rows);
+      propose(kFma, algorithm, only_rows);
     }
     const bool is_equal = d->cols > settings.unequal_rows;
     const auto lanes = static_cast<uint16_t>(is_equal ? 16 : 8);
     for (const uint16_t more : {0, 8}) {
-      if (a->type != CUDA_R_32F && may_use(CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA)) {
-        propose({.tile = static_cast<uint16_t>(tile + more), .lanes = lanes}, only_rows);
-      }
+      if (a->type == CUDA_R_32F) break;
+      propose(kHmma, {.tile = static_cast<uint16_t>(tile + more), .lanes = lanes}, only_rows);
     }
-    if (a->type == CUDA_R_32F && !few_rows && may_use(CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA)) {
-      propose({.tile = tile}, only_rows);
+    if (!few_rows) {
+      const auto other = static_cast<uint16_t>(a->type == CUDA_R_32F ? 16 : 8);
+      propose(kFma, {.tile = tile, .lanes = other}, only_rows);
     }
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -300,6 +324,7 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* 
     *written = sizeof number;
     return CUBLAS_STATUS_SUCCESS;
   };
+  if (emulated::settings().lacks_attributes) return CUBLAS_STATUS_INVALID_VALUE;
   switch (name) {
     case CUBLASLT_ALGO_CONFIG_ID: return give(int32_t{algorithm.lanes});
     case CUBLASLT_ALGO_CONFIG_TILE_ID: return give(uint32_t{algorithm.tile});
@@ -311,6 +336,18 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* 
     case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID: return give(uint16_t{0});
     default: return give(uint32_t{0});
   }
+}
+
+cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t* algo,
+                                                 cublasLtMatmulAlgoCapAttributes_t name,
+                                                 void* value, size_t bytes, size_t* written) {
+  const auto flags = std::bit_cast<Algorithm>(*algo).flags;
+  if (name != CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS || bytes != sizeof flags) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  std::memcpy(value, &flags, sizeof flags);
+  *written = sizeof flags;
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
@@ -347,6 +384,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       !emulated::on_device(workspace, workspace_bytes)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  if (algorithm.is_refused) return CUBLAS_STATUS_NOT_SUPPORTED;
   Call call = {algorithm, *a_layout, *b_layout, *c_layout, *d_layout};
   call.from_a = static_cast<const char*>(a);
   call.from_b = static_cast<const char*>(b);

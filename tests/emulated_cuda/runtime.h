@@ -28,6 +28,13 @@ struct Settings {
   int driver_version = 13000;  // 0: there is none
   // Of cuBLAS: algorithms that the heuristic finds, and what it answers.
   int algorithms_found = 8, heuristic_status = 0;
+  // Algorithms that fail when they multiply: the first ones found, and those found for at most so
+  // many rows.
+  int algorithms_refused = 0;
+  uint64_t rows_refused = 0;
+  bool has_tensor_algorithms = true;
+  bool ignores_mask = false;      // finds algorithms that the preference does not allow
+  bool lacks_attributes = false;  // algorithms have no attributes of their configuration
   // Algorithms for at most so many rows add in another order, on tensor cores too.
   uint64_t unequal_rows = 0;
   // Unless it is 0 it is what a product takes, twice as much by the first three proposals, and

@@ -46,6 +46,7 @@ CublasLt::CublasLt() {
   find(get_heuristic, "cublasLtMatmulAlgoGetHeuristic");
   find(check_algorithm, "cublasLtMatmulAlgoCheck");
   find(algorithm_get, "cublasLtMatmulAlgoConfigGetAttribute");
+  find(algorithm_capability, "cublasLtMatmulAlgoCapGetAttribute");
   find(desc_create, "cublasLtMatmulDescCreate");
   find(desc_destroy, "cublasLtMatmulDescDestroy");
   find(desc_set, "cublasLtMatmulDescSetAttribute");

@@ -30,6 +30,7 @@ class CublasLt {
   decltype(&cublasLtMatmulAlgoGetHeuristic) get_heuristic = nullptr;
   decltype(&cublasLtMatmulAlgoCheck) check_algorithm = nullptr;
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) algorithm_get = nullptr;
+  decltype(&cublasLtMatmulAlgoCapGetAttribute) algorithm_capability = nullptr;
   decltype(&cublasLtMatmulDescCreate) desc_create = nullptr;
   decltype(&cublasLtMatmulDescDestroy) desc_destroy = nullptr;
   decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;

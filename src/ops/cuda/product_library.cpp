@@ -22,8 +22,12 @@ cudaDataType_t library_type(DType dtype) {
   CHECK(false);
 }
 
-bool splits(const AlgorithmConfig& config) {
-  return config.parts > 1 || config.reduction != CUBLASLT_REDUCTION_SCHEME_NONE;
+// Reads an attribute of an algorithm by a function of the library. Algorithms lack some of them.
+template <class Get, class Name, class T>
+cublasStatus_t read_attribute(Get get, const ProductAlgorithm& algorithm, Name name, T& value) {
+  const auto packed = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
+  size_t written = 0;
+  return get(&packed, name, &value, sizeof value, &written);
 }
 
 }  // namespace
@@ -66,12 +70,11 @@ void ProductLibrary::set_rows(const Layouts& layouts, int64_t rows) const {
 }
 
 AlgorithmConfig ProductLibrary::config_of(const ProductAlgorithm& algorithm) const {
-  const auto packed = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
   AlgorithmConfig config;
   const auto get = [&](cublasLtMatmulAlgoConfigAttributes_t name, auto& value) {
-    size_t written = 0;
-    lt_.check(lt_.algorithm_get(&packed, name, &value, sizeof value, &written),
-              "to look at an algorithm");
+    if (read_attribute(lt_.algorithm_get, algorithm, name, value) != CUBLAS_STATUS_SUCCESS) {
+      value = 0;
+    }
   };
   get(CUBLASLT_ALGO_CONFIG_ID, config.id);
   get(CUBLASLT_ALGO_CONFIG_TILE_ID, config.tile);
@@ -83,6 +86,18 @@ AlgorithmConfig ProductLibrary::config_of(const ProductAlgorithm& algorithm) con
   get(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, config.inner_shape);
   get(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, config.cluster_shape);
   return config;
+}
+
+bool ProductLibrary::splits(const ProductAlgorithm& algorithm) const {
+  const AlgorithmConfig config = config_of(algorithm);
+  return config.parts > 1 || config.reduction != CUBLASLT_REDUCTION_SCHEME_NONE;
+}
+
+bool ProductLibrary::uses_tensor_cores(const ProductAlgorithm& algorithm) const {
+  uint64_t flags = 0;
+  return read_attribute(lt_.algorithm_capability, algorithm, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS,
+                        flags) == CUBLAS_STATUS_SUCCESS &&
+         (flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_OP_TYPE_MASK) == CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA;
 }
 
 std::vector<ProductAlgorithm> ProductLibrary::propose(const ProductKey& key, const Layouts& layouts,
@@ -106,7 +121,9 @@ std::vector<ProductAlgorithm> ProductLibrary::propose(const ProductKey& key, con
       may_split ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_NONE;
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
   if (rule == AlgorithmRule::kUnsplitOnTensor) {
-    prefer(CUBLASLT_MATMUL_PREF_IMPL_MASK, uint64_t{CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA});
+    // Every flag of an algorithm must be allowed: those of its accumulator and its input too.
+    prefer(CUBLASLT_MATMUL_PREF_IMPL_MASK, ~uint64_t{CUBLASLT_NUMERICAL_IMPL_FLAGS_OP_TYPE_MASK} |
+                                               CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA);
   }
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(key.weight_alignment));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(key.x_alignment));
@@ -124,7 +141,8 @@ std::vector<ProductAlgorithm> ProductLibrary::propose(const ProductKey& key, con
     const cublasLtMatmulHeuristicResult_t& result = best[static_cast<size_t>(i)];
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
     const auto algorithm = std::bit_cast<ProductAlgorithm>(result.algo);
-    if (!may_split && splits(config_of(algorithm))) continue;
+    if (!may_split && splits(algorithm)) continue;
+    if (rule == AlgorithmRule::kUnsplitOnTensor && !uses_tensor_cores(algorithm)) continue;
     proposals.push_back(algorithm);
   }
   return proposals;
@@ -140,15 +158,30 @@ bool ProductLibrary::accepts(const Layouts& layouts, int64_t rows,
          found.workspaceSize <= static_cast<size_t>(kProductWorkspaceBytes);
 }
 
-void ProductLibrary::multiply(const Layouts& layouts, const Operands& operands,
-                              const ProductAlgorithm& algorithm, cudaStream_t stream) const {
+cublasStatus_t ProductLibrary::queue(const Layouts& layouts, const Operands& operands,
+                                     const ProductAlgorithm& algorithm, cudaStream_t stream) const {
   set_rows(layouts, operands.rows);
   const auto packed = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
   const float one = 1.0f, zero = 0.0f;
-  lt_.check(lt_.matmul(handle_, operation_, &one, operands.weight, layouts.weight, operands.x,
-                       layouts.x, &zero, operands.out, layouts.out, operands.out, layouts.out,
-                       &packed, operands.workspace, kProductWorkspaceBytes, stream),
-            "a product");
+  return lt_.matmul(handle_, operation_, &one, operands.weight, layouts.weight, operands.x,
+                    layouts.x, &zero, operands.out, layouts.out, operands.out, layouts.out, &packed,
+                    operands.workspace, kProductWorkspaceBytes, stream);
+}
+
+void ProductLibrary::multiply(const Layouts& layouts, const Operands& operands,
+                              const ProductAlgorithm& algorithm, cudaStream_t stream) const {
+  lt_.check(queue(layouts, operands, algorithm, stream), "a product");
+}
+
+bool ProductLibrary::try_multiply(const Layouts& layouts, const Operands& operands,
+                                  const ProductAlgorithm& algorithm, cudaStream_t stream) const {
+  const cublasStatus_t status = queue(layouts, operands, algorithm, stream);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+      status == CUBLAS_STATUS_ARCH_MISMATCH) {
+    return false;
+  }
+  lt_.check(status, "a trial of an algorithm");
+  return true;
 }
 
 }  // namespace pagedinfer

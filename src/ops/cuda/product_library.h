@@ -13,9 +13,9 @@ namespace pagedinfer {
 // words, in another process too.
 using ProductAlgorithm = std::array<uint64_t, 8>;
 
-// What cuBLAS says of an algorithm, in its own numbers.
+// What cuBLAS says of an algorithm, in its own numbers; 0 where it says nothing.
 struct AlgorithmConfig {
-  int32_t id = 0, parts = 1;  // parts of a sum
+  int32_t id = 0, parts = 0;  // parts of a sum
   uint32_t tile = 0, stages = 0, reduction = 0, swizzle = 0, custom = 0;
   uint16_t inner_shape = 0, cluster_shape = 0;
 };
@@ -64,9 +64,16 @@ class ProductLibrary {
   // Queues a product.
   void multiply(const Layouts& layouts, const Operands& operands, const ProductAlgorithm& algorithm,
                 cudaStream_t stream) const;
+  // The same; false if the library refuses the algorithm, which accepts() does not rule out.
+  [[nodiscard]] bool try_multiply(const Layouts& layouts, const Operands& operands,
+                                  const ProductAlgorithm& algorithm, cudaStream_t stream) const;
 
  private:
   void set_rows(const Layouts& layouts, int64_t rows) const;
+  bool uses_tensor_cores(const ProductAlgorithm& algorithm) const;
+  bool splits(const ProductAlgorithm& algorithm) const;
+  cublasStatus_t queue(const Layouts& layouts, const Operands& operands,
+                       const ProductAlgorithm& algorithm, cudaStream_t stream) const;
 
   const CublasLt lt_;
   cublasLtHandle_t handle_ = nullptr;
