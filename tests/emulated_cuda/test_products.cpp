@@ -18,6 +18,12 @@ namespace {
 
 constexpr int kK = 96, kN = 48;
 
+// Restores the settings.
+struct KeptSettings {
+  const emulated::Settings before = emulated::settings();
+  ~KeptSettings() { emulated::settings() = before; }
+};
+
 // A device and products of one shape.
 struct Scene {
   explicit Scene(const CudaOptions& options, int64_t max_rows = 300) {
@@ -34,7 +40,6 @@ struct Scene {
     const Tensor rows = first(x, max_rows);
     gpu->prepare(std::vector<InputProducts>{{rows, {{weight, first(out, max_rows)}}}});
   }
-  ~Scene() { emulated::settings() = before; }
 
   static Tensor first(Tensor all, int64_t rows) {
     all.rows = rows;
@@ -63,7 +68,6 @@ struct Scene {
     return emulated::spent_ms() - before_ms;
   }
 
-  const emulated::Settings before = emulated::settings();
   Random random{3};
   std::vector<float> values = random.normals(kN * kK), inputs = random.normals(2048 * kK);
   std::unique_ptr<CudaOps> gpu;
@@ -78,7 +82,7 @@ bool starts_with(const std::vector<float>& all, const std::vector<float>& part) 
 }  // namespace
 
 TEST_CASE("emulated: a bucket has its own algorithm if that has the bits of the reference") {
-  const emulated::Settings before = emulated::settings();
+  const KeptSettings kept;
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     for (const uint64_t unequal_rows : {0, 16, 5000}) {
       emulated::settings().unequal_rows = unequal_rows;
@@ -97,18 +101,51 @@ TEST_CASE("emulated: a bucket has its own algorithm if that has the bits of the 
       for (const int64_t rows : {1, 2, 7, 16, 17, 33, 64, 65, 129, 500, 1100}) {
         CHECK(starts_with(all, scene.multiply(rows)));
       }
-      emulated::settings() = before;
     }
   }
 }
 
+TEST_CASE("emulated: deterministic products need neither tensor cores nor a mask that is obeyed") {
+  const KeptSettings kept;
+  const auto check_rows = [&](bool has_tensor, bool ignores_mask, bool lacks_attributes) {
+    emulated::settings().has_tensor_algorithms = has_tensor;
+    emulated::settings().ignores_mask = ignores_mask;
+    emulated::settings().lacks_attributes = lacks_attributes;
+    for (const DType dtype : {DType::kBF16, DType::kF16}) {
+      Scene scene({.compute = dtype, .deterministic = true});
+      CHECK(scene.gpu->product_choices()->fallen_back == 0);
+      const std::vector<float> all = scene.multiply(2048);
+      for (const int64_t rows : {1, 9, 64, 200}) CHECK(starts_with(all, scene.multiply(rows)));
+    }
+    emulated::settings() = kept.before;
+  };
+  check_rows(false, false, false);
+  check_rows(true, true, false);
+  check_rows(true, false, true);
+}
+
+TEST_CASE("emulated: an algorithm that fails when it multiplies is not chosen") {
+  const KeptSettings kept;
+  emulated::settings().product_ms = 0.001;
+  emulated::settings().algorithms_refused = 1;
+  CHECK(Scene({.compute = DType::kBF16}).multiply(5).size() == 5 * kN);
+  emulated::settings() = kept.before;
+  // The reference is one that runs; those of other buckets fail.
+  emulated::settings().rows_refused = 64;
+  Scene fixed({.compute = DType::kBF16, .deterministic = true});
+  const auto num_few =
+      std::ranges::count_if(buckets_up_to(8192), [](int64_t b) { return b <= 64; });
+  CHECK(fixed.gpu->product_choices()->fallen_back == num_few);
+  CHECK(starts_with(fixed.multiply(300), fixed.multiply(3)));
+}
+
 TEST_CASE("emulated: the hash of algorithms is that of the choices, whatever the batch size") {
   const auto name_of_gpu = [](DType dtype, uint64_t unequal_rows, int64_t max_rows) {
-    const emulated::Settings before = emulated::settings();
+    const KeptSettings kept;
     emulated::settings().unequal_rows = unequal_rows;
     const Scene scene({.compute = dtype, .deterministic = true}, max_rows);
     const std::string name = scene.gpu->arithmetic_name();
-    emulated::settings() = before;
+    emulated::settings() = kept.before;
     return name;
   };
   const std::string name = name_of_gpu(DType::kBF16, 0, 300);
@@ -138,7 +175,7 @@ TEST_CASE("emulated: a vocabulary's products need an algorithm for the rows of a
 
 TEST_CASE("emulated: without --deterministic the fastest algorithm is timed once for each GPU") {
   const TempDir dir;
-  const emulated::Settings before = emulated::settings();
+  const KeptSettings kept;
   emulated::settings().product_ms = 0.001;
   // The number of products that a start computes, and what a product of so many rows takes.
   const auto start = [&](int64_t rows) {
@@ -162,7 +199,6 @@ TEST_CASE("emulated: without --deterministic the fastest algorithm is timed once
   CHECK(of_one_start > 0);
   CHECK(of_one_start < timed / 3);
   CHECK(start(250).first > 0);
-  emulated::settings() = before;
 }
 
 TEST_CASE("emulated: a cache of algorithms that is damaged or of another GPU counts as empty") {

@@ -115,13 +115,15 @@ TEST_CASE("emulated: with --deterministic settings do not change a byte") {
                          cache,
                          "--quantize",
                          cache == "int8" ? "int8" : "none"};
-    const Answers expected = answer(lines_of(false), flags + Words{"--num-blocks", "200"});
+    const Answers expected =
+        answer(lines_of(false), flags + Words{"--num-blocks", "200", "--max-step-tokens", "256"});
     CHECK(expected.records.size() == 8);
     const std::vector<Words> settings = {
-        {"--max-batch-size", "1", "--num-blocks", "200"},
+        {"--max-batch-size", "1", "--num-blocks", "200", "--max-step-tokens", "64"},
         {"--max-batch-size", "3", "--max-step-tokens", "5", "--prefill-chunk-size", "3",
          "--num-blocks", "300", "--block-size", "3"},
-        {"--kv", "contiguous", "--num-blocks", "40", "--max-model-len", "64"},
+        {"--kv", "contiguous", "--num-blocks", "40", "--max-model-len", "64", "--max-step-tokens",
+         "128"},
     };
     for (const Words& more : settings) {
       const Answers found = answer(lines_of(false), flags + more);
@@ -135,10 +137,10 @@ TEST_CASE("emulated: with --deterministic settings do not change a byte") {
 TEST_CASE("emulated: the summary and the state of a run hold the choice of algorithms") {
   const TempDir dir;
   const auto run = [&](const std::string& name, const Words& more) {
-    const Answers found =
-        answer(lines_of(false), Words{"--device", "cuda", "--stats", dir / name, "--num-blocks",
-                                      "50", "--gpu-cache", dir / "cache"} +
-                                    more);
+    const Answers found = answer(
+        lines_of(false), Words{"--device", "cuda", "--stats", dir / name, "--num-blocks", "50",
+                               "--max-step-tokens", "300", "--gpu-cache", dir / "cache"} +
+                             more);
     CHECK(found.exit_code == 2);
     return summary_beside(dir / name);
   };
@@ -148,7 +150,7 @@ TEST_CASE("emulated: the summary and the state of a run hold the choice of algor
   CHECK(fixed.integer("/config/product_buckets") > 0);
   CHECK(fixed.integer("/config/product_buckets_fallen_back") == 0);
   CHECK(!std::filesystem::exists(dir / "cache"));
-  CHECK(run("smaller", {"--deterministic", "--max-batch-size", "2", "--max-step-tokens", "9"})
+  CHECK(run("smaller", {"--deterministic", "--max-batch-size", "2", "--prefill-chunk-size", "9"})
             .text("/config/gpu") == gpu);
   const auto free = run("free", {});
   CHECK(!free.has("/config/gpu"));

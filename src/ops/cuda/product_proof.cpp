@@ -1,7 +1,11 @@
 #include "ops/cuda/product_proof.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "core/error.h"
 #include "kernels/check_rows.h"
 #include "ops/cuda/device_arena.h"
 #include "ops/cuda/device_error.h"
@@ -13,36 +17,36 @@ namespace {
 constexpr int kTrials = 3;
 // Rows of random numbers that differ; the others repeat them.
 constexpr int kPeriod = 64;
-// Rows of the first trial, enough for several tiles on each multiprocessor. Later trials have other
-// numbers and kPeriod rows.
-constexpr int64_t kMaxRows = 1024;
 int64_t aligned(int64_t bytes) { return align_up(bytes, DeviceArena::kStepAlignment); }
 constexpr const char* kComparison = "a comparison of algorithms";
 
 }  // namespace
 
-std::vector<bool> equal_bits(const ProductBench& bench, const ProductKey& key,
-                             const ProductLibrary::Layouts& layouts, const void* weight,
-                             int64_t max_rows, const ProductAlgorithm& reference,
-                             std::span<const ProvenAlgorithm> algorithms) {
-  if (algorithms.empty()) return {};
-  const int64_t all_rows = std::min(max_rows, kMaxRows);
-  const int64_t x_bytes = aligned(all_rows * key.x_stride * size_of(key.in));
-  const int64_t out_bytes = aligned(all_rows * key.out_stride * size_of(key.out));
+void compare_bits(const ProductBench& bench, const ProductKey& key,
+                  const ProductLibrary::Layouts& layouts, const void* weight,
+                  const ProductAlgorithm& reference, std::map<ProvenAlgorithm, bool>& are_equal) {
+  int64_t max_rows = 1;
+  for (const auto& [trial, is_equal] : are_equal) max_rows = std::max(max_rows, trial.rows);
+  const int64_t x_bytes = aligned(max_rows * key.x_stride * size_of(key.in));
+  const int64_t out_bytes = aligned(max_rows * key.out_stride * size_of(key.out));
   const int64_t hash_bytes = aligned(kPeriod * int64_t{sizeof(uint64_t)});
-  const int64_t count_bytes = std::ssize(algorithms) * int64_t{sizeof(int)};
+  const int64_t count_bytes = std::ssize(are_equal) * int64_t{sizeof(int)};
   char* const memory = bench.memory(x_bytes + out_bytes + hash_bytes + count_bytes);
   const kernels::Matrix x = {memory, key.x_stride}, out = {memory + x_bytes, key.out_stride};
   auto* const hashes = reinterpret_cast<uint64_t*>(memory + x_bytes + out_bytes);
   auto* const counts = reinterpret_cast<int*>(memory + x_bytes + out_bytes + hash_bytes);
-  std::vector<int> different(algorithms.size());
+  std::vector<int> different(are_equal.size());
   const auto set = [&](void* to, int byte, int64_t bytes) {
     check_cuda(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), bench.stream), kComparison);
   };
+  // Returns false if the library refuses the algorithm.
   const auto compute = [&](const ProductAlgorithm& algorithm, int64_t rows, int* num_different) {
-    set(out.data, 0xff, out_bytes);  // what is not written differs
-    bench.library.multiply(layouts, {x.data, weight, out.data, rows, bench.workspace}, algorithm,
-                           bench.stream);
+    // What is not written differs.
+    set(out.data, 0xff, rows * key.out_stride * size_of(key.out));
+    if (!bench.library.try_multiply(layouts, {x.data, weight, out.data, rows, bench.workspace},
+                                    algorithm, bench.stream)) {
+      return false;
+    }
     kernels::launch_check_rows({.type = type_of(key.out),
                                 .x = out,
                                 .num_rows = rows,
@@ -52,11 +56,13 @@ std::vector<bool> equal_bits(const ProductBench& bench, const ProductKey& key,
                                 .num_different = num_different},
                                bench.stream);
     check_cuda(cudaGetLastError(), kComparison);
+    return true;
   };
 
   set(counts, 0, count_bytes);
   for (int trial = 0; trial < kTrials; ++trial) {
-    const int64_t rows = trial == 0 ? all_rows : std::min<int64_t>(all_rows, kPeriod);
+    // Later trials have other numbers and fewer rows.
+    const int64_t rows = trial == 0 ? max_rows : std::min<int64_t>(max_rows, kPeriod);
     kernels::launch_fill_rows({.type = type_of(key.in),
                                .out = x,
                                .num_rows = rows,
@@ -65,18 +71,26 @@ std::vector<bool> equal_bits(const ProductBench& bench, const ProductKey& key,
                                .seed = static_cast<uint64_t>(trial) << 32},
                               bench.stream);
     check_cuda(cudaGetLastError(), kComparison);
-    compute(reference, std::min<int64_t>(rows, kPeriod), nullptr);
-    for (size_t i = 0; i < algorithms.size(); ++i) {
-      compute(algorithms[i].algorithm, std::min(rows, algorithms[i].rows), counts + i);
+    if (!compute(reference, std::min<int64_t>(rows, kPeriod), nullptr)) {
+      throw Error(
+          fmt::format("cuBLAS refuses an algorithm that it has proposed for a product of {} "
+                      "by {}",
+                      key.k, key.n));
+    }
+    int* num_different = counts;
+    for (auto& [tried, is_equal] : are_equal) {
+      const bool runs = compute(tried.algorithm, std::min(rows, tried.rows), num_different++);
+      is_equal = runs && (trial == 0 || is_equal);
     }
   }
   check_cuda(cudaMemcpyAsync(different.data(), counts, static_cast<size_t>(count_bytes),
                              cudaMemcpyDeviceToHost, bench.stream),
              kComparison);
   check_cuda(cudaStreamSynchronize(bench.stream), kComparison);
-  std::vector<bool> equal;
-  for (const int count : different) equal.push_back(count == 0);
-  return equal;
+  const int* num_different = different.data();
+  for (auto& [tried, is_equal] : are_equal) {
+    if (*num_different++ != 0) is_equal = false;
+  }
 }
 
 }  // namespace pagedinfer

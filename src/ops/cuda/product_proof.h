@@ -1,17 +1,19 @@
 #pragma once
 
+#include <compare>
 #include <functional>
-#include <span>
-#include <vector>
+#include <map>
 
 #include "ops/cuda/product_library.h"
 
 namespace pagedinfer {
 
-// An algorithm and the largest number of rows that it is to serve.
+// An algorithm and the number of rows that it is tried with.
 struct ProvenAlgorithm {
   ProductAlgorithm algorithm = {};
   int64_t rows = 0;
+
+  auto operator<=>(const ProvenAlgorithm&) const = default;
 };
 
 // What trials of algorithms run on.
@@ -23,12 +25,12 @@ struct ProductBench {
   std::function<char*(int64_t bytes)> memory = {};
 };
 
-// Whether each of the algorithms computes the bits of the reference in every row, by trial: with
-// `weight` and rows of random numbers, three times. Waits for the device. REQUIRES: each algorithm
-// is accepted for all numbers of rows up to its own. max_rows bounds the rows of a trial.
-std::vector<bool> equal_bits(const ProductBench& bench, const ProductKey& key,
-                             const ProductLibrary::Layouts& layouts, const void* weight,
-                             int64_t max_rows, const ProductAlgorithm& reference,
-                             std::span<const ProvenAlgorithm> algorithms);
+// Finds out by trial whether each of the algorithms computes the bits of the reference in every
+// row: with `weight` and rows of random numbers, once with all of its rows and twice with few. One
+// that the library refuses does not. Waits for the device. Throws Error if the library refuses the
+// reference.
+void compare_bits(const ProductBench& bench, const ProductKey& key,
+                  const ProductLibrary::Layouts& layouts, const void* weight,
+                  const ProductAlgorithm& reference, std::map<ProvenAlgorithm, bool>& are_equal);
 
 }  // namespace pagedinfer

@@ -37,14 +37,17 @@ size_t ProductTiming::fastest(const ProductKey& key, const ProductLibrary::Layou
                             bench_.stream);
   check_cuda(cudaGetLastError(), kTiming);
   EventTimer timer(bench_.stream);
+  std::vector<double> best(algorithms.size(), std::numeric_limits<double>::infinity());
+  std::vector<bool> is_refused(algorithms.size());
   size_t next = 0;
   timer.mark();
   for (int round = 0; round < kRounds; ++round) {
-    for (const ProductAlgorithm& algorithm : algorithms) {
-      for (int i = 0; i < kProducts; ++i) {
+    for (size_t a = 0; a < algorithms.size(); ++a) {
+      for (int i = 0; i < kProducts && !is_refused[a]; ++i) {
         const void* const weight = weights[next++ % weights.size()];
-        bench_.library.multiply(layouts, {x, weight, x + x_bytes, rows, bench_.workspace},
-                                algorithm, bench_.stream);
+        is_refused[a] =
+            !bench_.library.try_multiply(layouts, {x, weight, x + x_bytes, rows, bench_.workspace},
+                                         algorithms[a], bench_.stream);
       }
       timer.mark();
     }
@@ -52,11 +55,10 @@ size_t ProductTiming::fastest(const ProductKey& key, const ProductLibrary::Layou
   // Since the mark before; 0 for the first mark.
   std::vector<double> seconds(1 + kRounds * algorithms.size());
   timer.take(seconds);
-  std::vector<double> best(algorithms.size(), std::numeric_limits<double>::infinity());
   for (size_t i = 0; i + 1 < seconds.size(); ++i) {
     const double trial = seconds[i + 1];
     spent_ms_ += 1e3 * trial;
-    if (i < algorithms.size()) continue;
+    if (i < algorithms.size() || is_refused[i % algorithms.size()]) continue;
     double& least = best[i % algorithms.size()];
     least = std::min(least, trial);
   }

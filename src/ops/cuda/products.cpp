@@ -26,10 +26,15 @@ AlgorithmRule free_rule(const ProductKey& key) {
   return may_split(key.k) ? AlgorithmRule::kAny : AlgorithmRule::kUnsplit;
 }
 
-[[noreturn]] void throw_no_algorithm(const ProductKey& key, int64_t rows, size_t num_proposed) {
-  throw Error(
-      fmt::format("cuBLAS has no algorithm for a product of {} rows of {} {} by {} ({} proposed)",
-                  rows, key.k, name_of(key.in), key.n, num_proposed));
+// Which algorithms serve deterministic products, the best first.
+std::vector<AlgorithmRule> fixed_rules(const ProductKey& key) {
+  if (key.in == DType::kF32) return {AlgorithmRule::kUnsplit};
+  return {AlgorithmRule::kUnsplitOnTensor, AlgorithmRule::kUnsplit};
+}
+
+[[noreturn]] void throw_no_algorithm(const ProductKey& key, int64_t rows) {
+  throw Error(fmt::format("cuBLAS has no algorithm for a product of {} rows of {} {} by {}", rows,
+                          key.k, name_of(key.in), key.n));
 }
 
 void check_no_capture(cudaStream_t stream) {
@@ -110,31 +115,34 @@ const ProductAlgorithm& CudaProducts::choose(const ProductKey& key, Entry& entry
   const auto of_bucket = proposed_for(key, entry, bucket);
   if (!of_bucket.empty()) return entry.of_bucket[bucket] = of_bucket.front();
   const auto of_rows = library_.propose(key, entry.layouts, rows, free_rule(key));
-  if (of_rows.empty()) throw_no_algorithm(key, rows, 0);
+  if (of_rows.empty()) throw_no_algorithm(key, rows);
   return entry.of_rows[rows] = of_rows.front();
+}
+
+std::optional<ProductAlgorithm> CudaProducts::first_accepted(const ProductKey& key,
+                                                             const Entry& entry,
+                                                             int64_t proposed_rows,
+                                                             std::span<const int64_t> rows) const {
+  for (const AlgorithmRule rule : fixed_rules(key)) {
+    for (const auto& algorithm : library_.propose(key, entry.layouts, proposed_rows, rule)) {
+      if (accepts(entry, rows, algorithm)) return algorithm;
+    }
+  }
+  return std::nullopt;
 }
 
 const ProductAlgorithm& CudaProducts::reference_for(const ProductKey& key, Entry& entry,
                                                     int64_t max_rows) {
   const std::vector<int64_t> checked = all_rows_to_check(max_rows);
   if (entry.reference) {
-    if (!accepts(entry, checked, *entry.reference)) throw_no_algorithm(key, max_rows, 1);
+    if (!accepts(entry, checked, *entry.reference)) throw_no_algorithm(key, max_rows);
     entry.reference_rows = max_rows;
     return *entry.reference;
   }
-  size_t num_proposed = 0;
-  for (const auto rule : {AlgorithmRule::kUnsplitOnTensor, AlgorithmRule::kUnsplit}) {
-    if (rule == AlgorithmRule::kUnsplitOnTensor && key.in == DType::kF32) continue;
-    const auto proposed = library_.propose(key, entry.layouts, kReferenceRows, rule);
-    num_proposed += proposed.size();
-    for (const ProductAlgorithm& algorithm : proposed) {
-      if (!accepts(entry, checked, algorithm)) continue;
-      entry.reference = algorithm;
-      entry.reference_rows = max_rows;
-      return *entry.reference;
-    }
-  }
-  throw_no_algorithm(key, kReferenceRows, num_proposed);
+  entry.reference = first_accepted(key, entry, kReferenceRows, checked);
+  if (!entry.reference) throw_no_algorithm(key, kReferenceRows);
+  entry.reference_rows = max_rows;
+  return *entry.reference;
 }
 
 void CudaProducts::prepare(std::span<const InputProducts> inputs, const ProductBench& bench,
@@ -198,39 +206,26 @@ void CudaProducts::choose_deterministic(const ProductKey& key, const Announced& 
   Entry& entry = entry_for(key);
   const int64_t max_rows = announced.rows;
   const ProductAlgorithm reference = reference_for(key, entry, max_rows);
-  const auto rule =
-      key.in == DType::kF32 ? AlgorithmRule::kUnsplit : AlgorithmRule::kUnsplitOnTensor;
-  // The buckets are the same whatever the run's own sizes, so that the hash is too. From the
-  // largest, so that an algorithm is tried with the most rows that it is to serve.
+  // The buckets are the same whatever the run's own sizes, so that the hash is too.
   std::vector<int64_t> buckets = buckets_up_to(std::min(kMaxTableRows, kMaxElements / key.n - 1));
   std::erase_if(buckets, [&](int64_t bucket) { return bucket * key.n >= kMaxElements; });
-  std::ranges::reverse(buckets);
-  std::vector<ProvenAlgorithm> tried;
-  std::map<int64_t, ProductAlgorithm> wanted;
+  std::vector<ProductAlgorithm> wanted;
+  std::map<ProvenAlgorithm, bool> are_equal;
   for (const int64_t bucket : buckets) {
-    const auto proposed = library_.propose(key, entry.layouts, bucket, rule);
     std::vector<int64_t> rows = rows_to_check(bucket);
     if (bucket == kMaxTableRows && max_rows > bucket) rows.push_back(max_rows);
-    const auto usable = std::ranges::find_if(
-        proposed, [&](const ProductAlgorithm& a) { return accepts(entry, rows, a); });
-    if (usable == proposed.end()) continue;
-    wanted[bucket] = *usable;
-    if (*usable == reference) continue;
-    const auto is_same = [&](const ProvenAlgorithm& other) { return other.algorithm == *usable; };
-    if (std::ranges::none_of(tried, is_same)) tried.push_back({*usable, bucket});
+    const auto usable = first_accepted(key, entry, bucket, rows);
+    choices_->fallen_back += usable ? 0 : 1;
+    wanted.push_back(usable.value_or(reference));
+    are_equal[{wanted.back(), std::min(bucket, max_rows)}] = false;
   }
-  const std::vector<bool> equal =
-      equal_bits(bench, key, entry.layouts, announced.weights.front(), max_rows, reference, tried);
-  for (const int64_t bucket : buckets) {
-    const auto found = wanted.find(bucket);
-    bool is_proven = found != wanted.end();
-    for (size_t i = 0; is_proven && i < tried.size(); ++i) {
-      is_proven = tried[i].algorithm != found->second || equal[i];
-    }
-    entry.of_bucket[bucket] = is_proven ? found->second : reference;
+  compare_bits(bench, key, entry.layouts, announced.weights.front(), reference, are_equal);
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    const bool is_equal = are_equal.at({wanted[i], std::min(buckets[i], max_rows)});
+    entry.of_bucket[buckets[i]] = is_equal ? wanted[i] : reference;
     ++choices_->buckets;
-    choices_->fallen_back += is_proven ? 0 : 1;
-    choices_hash_ = hash_of(choices_hash_, key, bucket, entry.of_bucket[bucket]);
+    choices_->fallen_back += is_equal ? 0 : 1;
+    choices_hash_ = hash_of(choices_hash_, key, buckets[i], entry.of_bucket[buckets[i]]);
   }
 }
 
