@@ -1,7 +1,4 @@
 // What cuBLAS proposes for products, and what each proposal computes of the same numbers.
-//
-// The numbers tell orders of additions apart: they have different exponents, and the second half of
-// a sum takes off what the first half has added. So a result is what the roundings leave of 0.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +11,6 @@
 #include "core/hash.h"
 #include "gpu_bench.h"
 #include "kernels/check_rows.h"
-#include "kernels/elementwise.h"
 #include "ops/cuda/device_arena.h"
 #include "ops/cuda/kernel_type.h"
 #include "ops/cuda/product_cache.h"
@@ -147,28 +143,8 @@ class ProductProbe {
     out_ = weight_ + weight_bytes;
     hashes_ = reinterpret_cast<uint64_t*>(out_ + out_bytes);
     count_ = reinterpret_cast<int*>(out_ + out_bytes + hash_bytes);
-    const int64_t half = size.k / 2;
-    const auto fill_half = [&](char* matrix, int64_t num_rows, int64_t first, uint64_t seed,
-                               int64_t period) {
-      const kernels::Matrix out = {matrix + first * 2, size.k};
-      kernels::launch_fill_rows({.type = Type::kBF16,
-                                 .out = out,
-                                 .num_rows = num_rows,
-                                 .cols = half,
-                                 .period = static_cast<int>(period),
-                                 .seed = seed},
-                                bench_.stream());
-      return out;
-    };
-    for (const int64_t first : {int64_t{0}, half}) {
-      fill_half(x_, rows, first, 1, kPeriod);
-      const kernels::Matrix part = fill_half(weight_, size.n, first, 2, size.n);
-      if (first == 0) continue;
-      kernels::launch_scale(
-          {.type = Type::kBF16, .x = part, .num_rows = size.n, .cols = half, .factor = -1.0f},
-          bench_.stream());
-    }
-    check_cuda(cudaGetLastError(), "to fill matrices");
+    fill_x(Type::kBF16, {x_, size.k}, rows, size.k, kPeriod, 1, bench_.stream());
+    fill_weight(Type::kBF16, {weight_, size.k}, size.n, size.k, 2, bench_.stream());
   }
 
   void check_rows(const ProductSize& size, int64_t rows, int* num_different) {

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kThreads) fill_rows_kernel(const FillRowsArgs 
   const uint64_t key = mixed(a.seed + static_cast<uint64_t>(row % a.period) + 1);
   for (int64_t i = threadIdx.x; i < a.cols; i += kThreads) {
     const auto bits = static_cast<int>(mixed(key + static_cast<uint64_t>(i)) >> 40);
-    out[i] = from_float<T>(static_cast<float>(bits - (1 << 23)) * 0x1p-23f);
+    out[i] = from_float<T>(static_cast<float>(bits - (1 << 23)) * 0x1p-23f * a.factor);
   }
 }
 

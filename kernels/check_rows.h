@@ -5,14 +5,15 @@
 
 namespace pagedinfer::kernels {
 
-// Fills a matrix with pseudorandom numbers in [-1, 1). Rows whose numbers are equal modulo `period`
-// are equal.
+// Fills a matrix with pseudorandom numbers in [-1, 1) times `factor`. Rows whose numbers are equal
+// modulo `period` are equal.
 struct FillRowsArgs {
   Type type;
   Matrix out;  // (num_rows, cols)
   int64_t num_rows, cols;
   int period;
   uint64_t seed;
+  float factor = 1.0f;
 };
 void launch_fill_rows(const FillRowsArgs& args, cudaStream_t stream);
 

@@ -50,9 +50,9 @@ struct Algorithm {
   uint64_t flags = 0;       // CUBLASLT_NUMERICAL_IMPL_FLAGS_*
   uint32_t alignments[4] = {};
   uint64_t workspace = 0;
-  uint64_t only_rows = 0;   // the only number of rows that it serves (columns of d); 0: all
-  double milliseconds = 0;  // of the device's time
-  uint64_t unused[1] = {};
+  uint64_t only_rows = 0;    // the only number of rows that it serves (columns of d); 0: all
+  double milliseconds = 0;   // of the device's time
+  uint64_t uneven_from = 0;  // with so many rows it adds in another order; 0: with none
 };
 
 bool serves(const Algorithm& algorithm, const Layout& d) {
@@ -123,6 +123,8 @@ void multiply(const Call& x) {
   if (x.workspace != nullptr) std::memset(x.workspace, 0x5a, x.algorithm.workspace);
   const std::vector<float> a = columns(x.from_a, x.a, x.a.cols),
                            b = columns(x.from_b, x.b, x.b.cols);
+  const bool is_uneven = x.algorithm.uneven_from > 0 && x.d.cols >= x.algorithm.uneven_from;
+  const int lanes = is_uneven ? 8 : x.algorithm.lanes;
   const uint64_t k = x.a.rows, part = (k + x.algorithm.parts - 1) / x.algorithm.parts;
   // Trials of algorithms repeat rows.
   std::unordered_map<std::string_view, uint64_t> first_of;
@@ -140,7 +142,7 @@ void multiply(const Call& x) {
       for (uint64_t first = 0; first < end; first += part) {
         const uint64_t count = std::min(part, end - first);
         const float *left = &a[i * k + first], *right = &b[j * k + first];
-        sum += x.algorithm.lanes == 16 ? dot<16>(left, right, count) : dot<8>(left, right, count);
+        sum += lanes == 16 ? dot<16>(left, right, count) : dot<8>(left, right, count);
       }
       sum *= x.alpha;
       const auto place = [&](const Layout& layout) {
@@ -281,6 +283,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (!settings.ignores_mask && (algorithm.flags & ~preference->implementations) != 0) return;
     if (*found == std::min(requested, settings.algorithms_found)) return;
     algorithm.is_refused = *found < settings.algorithms_refused || d->cols <= settings.rows_refused;
+    algorithm.uneven_from = *found < settings.algorithms_uneven ? 100 : 0;
     std::memcpy(algorithm.alignments, preference->alignments, sizeof algorithm.alignments);
     algorithm.only_rows = only_rows;
     // The estimate is wrong: a later one that serves more rows is faster.

@@ -32,6 +32,8 @@ struct Settings {
   // many rows.
   int algorithms_refused = 0;
   uint64_t rows_refused = 0;
+  int algorithms_uneven =
+      0;  // of those found, the first ones add in another order from 100 rows on
   bool has_tensor_algorithms = true;
   bool ignores_mask = false;      // finds algorithms that the preference does not allow
   bool lacks_attributes = false;  // algorithms have no attributes of their configuration

@@ -26,7 +26,7 @@ struct KeptSettings {
 
 // A device and products of one shape.
 struct Scene {
-  explicit Scene(const CudaOptions& options, int64_t max_rows = 300) {
+  explicit Scene(const CudaOptions& options, int64_t max_rows = 300, DType out_type = DType::kF32) {
     ModelSpec spec;
     spec.heads = spec.kv_heads = 1;
     spec.head_dim = 64;
@@ -35,7 +35,7 @@ struct Scene {
     dtype = options.compute;
     x = gpu->allocate(dtype, 2048, kK);
     weight = gpu->upload(view(values, kN, kK), dtype);
-    out = gpu->allocate(DType::kF32, 2048, kN);
+    out = gpu->allocate(out_type, 2048, kN);
     gpu->write(rounded(inputs).data(), x);
     const Tensor rows = first(x, max_rows);
     gpu->prepare(std::vector<InputProducts>{{rows, {{weight, first(out, max_rows)}}}});
@@ -122,6 +122,29 @@ TEST_CASE("emulated: deterministic products need neither tensor cores nor a mask
   check_rows(false, false, false);
   check_rows(true, true, false);
   check_rows(true, false, true);
+}
+
+TEST_CASE("emulated: deterministic products see orders of additions that 16 bits hide") {
+  const KeptSettings kept;
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const uint64_t unequal_rows : {0, 16}) {
+      emulated::settings().unequal_rows = unequal_rows;
+      const Scene scene({.compute = dtype, .deterministic = true}, 300, dtype);
+      const auto num_few = std::ranges::count_if(
+          buckets_up_to(8192), [&](int64_t b) { return b <= static_cast<int64_t>(unequal_rows); });
+      CHECK(scene.gpu->product_choices()->fallen_back == num_few);
+    }
+  }
+}
+
+TEST_CASE("emulated: the reference is an algorithm whose order does not depend on the rows") {
+  const KeptSettings kept;
+  emulated::settings().algorithms_uneven = 1;
+  Scene scene({.compute = DType::kBF16, .deterministic = true});
+  CHECK(starts_with(scene.multiply(300), scene.multiply(3)));
+  emulated::settings().algorithms_uneven = 100;
+  CHECK_THROWS_WITH_AS(Scene({.compute = DType::kBF16, .deterministic = true}),
+                       doctest::Contains("for all numbers of rows, up to 300"), Error);
 }
 
 TEST_CASE("emulated: an algorithm that fails when it multiplies is not chosen") {

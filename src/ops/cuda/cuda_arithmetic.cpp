@@ -208,9 +208,15 @@ void CudaBackend::prepare(std::span<const InputProducts> announced) {
   const ProductBench bench = {.library = products_.library(),
                               .stream = stream_.get(),
                               .workspace = fixed_.product_workspace,
-                              .memory = [&](int64_t bytes) {
-                                steps_.arena.end_step();
-                                return take_step(bytes, "the choice of algorithms");
+                              .memory = [&](int64_t bytes) -> char* {
+                                // No step has been computed: the cache is empty.
+                                for (Piece* piece : {&kv_, &steps_}) {
+                                  piece->arena.end_step();
+                                  if (const auto offset = piece->arena.take_step(bytes)) {
+                                    return piece->memory.get() + *offset;
+                                  }
+                                }
+                                return nullptr;
                               }};
   int driver = 0;
   check_cuda(cudaDriverGetVersion(&driver), "to look at the GPU");
@@ -218,6 +224,7 @@ void CudaBackend::prepare(std::span<const InputProducts> announced) {
                      fmt::format("{}, driver {}, cuBLAS {}, build {}", device_.name, driver,
                                  products_.library().version(), build_commit()));
   products_.prepare(products, bench, cache, kMaxTimingMs);
+  kv_.arena.end_step();
   steps_.arena.end_step();
 }
 

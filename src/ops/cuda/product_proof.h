@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 
+#include "kernels/types.h"
 #include "ops/cuda/product_library.h"
 
 namespace pagedinfer {
@@ -21,16 +22,25 @@ struct ProductBench {
   const ProductLibrary& library;
   cudaStream_t stream = nullptr;
   void* workspace = nullptr;  // of kProductWorkspaceBytes
-  // Memory of the device until the next call.
+  // Memory of the device until the next call; nullptr: there is no room.
   std::function<char*(int64_t bytes)> memory = {};
 };
 
+// Fills the operands of products so that the second half of each sum takes off what the first half
+// has added: a result is what the roundings leave of 0, and tells apart orders of additions that
+// agree in all but the last bits. x has `period` different rows.
+void fill_x(kernels::Type type, const kernels::Matrix& x, int64_t rows, int64_t k, int period,
+            uint64_t seed, cudaStream_t stream);
+void fill_weight(kernels::Type type, const kernels::Matrix& weight, int64_t n, int64_t k,
+                 uint64_t seed, cudaStream_t stream);
+
 // Finds out by trial whether each of the algorithms computes the bits of the reference in every
-// row: with `weight` and rows of random numbers, once with all of its rows and twice with few. One
-// that the library refuses does not. Waits for the device. Throws Error if the library refuses the
-// reference.
-void compare_bits(const ProductBench& bench, const ProductKey& key,
-                  const ProductLibrary::Layouts& layouts, const void* weight,
-                  const ProductAlgorithm& reference, std::map<ProvenAlgorithm, bool>& are_equal);
+// row, once with all of its rows and twice with few. One that the library refuses does not. Waits
+// for the device. `weight` is multiplied by random numbers where there is no room for
+// fill_weight(): that notices less. Returns false if the library refuses the reference.
+[[nodiscard]] bool compare_bits(const ProductBench& bench, const ProductKey& key,
+                                const ProductLibrary::Layouts& layouts, const void* weight,
+                                const ProductAlgorithm& reference,
+                                std::map<ProvenAlgorithm, bool>& are_equal);
 
 }  // namespace pagedinfer

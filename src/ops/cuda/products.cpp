@@ -119,16 +119,17 @@ const ProductAlgorithm& CudaProducts::choose(const ProductKey& key, Entry& entry
   return entry.of_rows[rows] = of_rows.front();
 }
 
-std::optional<ProductAlgorithm> CudaProducts::first_accepted(const ProductKey& key,
-                                                             const Entry& entry,
-                                                             int64_t proposed_rows,
-                                                             std::span<const int64_t> rows) const {
+std::vector<ProductAlgorithm> CudaProducts::fixed_for(const ProductKey& key, const Entry& entry,
+                                                      int64_t proposed_rows,
+                                                      std::span<const int64_t> rows) const {
+  std::vector<ProductAlgorithm> accepted;
   for (const AlgorithmRule rule : fixed_rules(key)) {
     for (const auto& algorithm : library_.propose(key, entry.layouts, proposed_rows, rule)) {
-      if (accepts(entry, rows, algorithm)) return algorithm;
+      if (accepts(entry, rows, algorithm)) accepted.push_back(algorithm);
     }
+    if (!accepted.empty()) break;
   }
-  return std::nullopt;
+  return accepted;
 }
 
 const ProductAlgorithm& CudaProducts::reference_for(const ProductKey& key, Entry& entry,
@@ -136,11 +137,11 @@ const ProductAlgorithm& CudaProducts::reference_for(const ProductKey& key, Entry
   const std::vector<int64_t> checked = all_rows_to_check(max_rows);
   if (entry.reference) {
     if (!accepts(entry, checked, *entry.reference)) throw_no_algorithm(key, max_rows);
-    entry.reference_rows = max_rows;
-    return *entry.reference;
+  } else {
+    const auto usable = fixed_for(key, entry, kReferenceRows, checked);
+    if (usable.empty()) throw_no_algorithm(key, kReferenceRows);
+    entry.reference = usable.front();
   }
-  entry.reference = first_accepted(key, entry, kReferenceRows, checked);
-  if (!entry.reference) throw_no_algorithm(key, kReferenceRows);
   entry.reference_rows = max_rows;
   return *entry.reference;
 }
@@ -205,28 +206,53 @@ void CudaProducts::choose_deterministic(const ProductKey& key, const Announced& 
                                         const ProductBench& bench) {
   Entry& entry = entry_for(key);
   const int64_t max_rows = announced.rows;
-  const ProductAlgorithm reference = reference_for(key, entry, max_rows);
   // The buckets are the same whatever the run's own sizes, so that the hash is too.
   std::vector<int64_t> buckets = buckets_up_to(std::min(kMaxTableRows, kMaxElements / key.n - 1));
   std::erase_if(buckets, [&](int64_t bucket) { return bucket * key.n >= kMaxElements; });
-  std::vector<ProductAlgorithm> wanted;
-  std::map<ProvenAlgorithm, bool> are_equal;
+  std::vector<std::optional<ProductAlgorithm>> wanted;
   for (const int64_t bucket : buckets) {
     std::vector<int64_t> rows = rows_to_check(bucket);
     if (bucket == kMaxTableRows && max_rows > bucket) rows.push_back(max_rows);
-    const auto usable = first_accepted(key, entry, bucket, rows);
-    choices_->fallen_back += usable ? 0 : 1;
-    wanted.push_back(usable.value_or(reference));
-    are_equal[{wanted.back(), std::min(bucket, max_rows)}] = false;
+    const auto usable = fixed_for(key, entry, bucket, rows);
+    wanted.push_back(usable.empty() ? std::nullopt : std::optional(usable.front()));
   }
-  compare_bits(bench, key, entry.layouts, announced.weights.front(), reference, are_equal);
-  for (size_t i = 0; i < buckets.size(); ++i) {
-    const bool is_equal = are_equal.at({wanted[i], std::min(buckets[i], max_rows)});
-    entry.of_bucket[buckets[i]] = is_equal ? wanted[i] : reference;
-    ++choices_->buckets;
-    choices_->fallen_back += is_equal ? 0 : 1;
-    choices_hash_ = hash_of(choices_hash_, key, buckets[i], entry.of_bucket[buckets[i]]);
+  // The bits of a row are those that the reference computes, whatever the number of rows. So each
+  // bucket's algorithm must compute these, or else the reference itself with as many rows.
+  for (const auto& reference : fixed_for(key, entry, kReferenceRows, all_rows_to_check(max_rows))) {
+    const auto tried = [&](size_t i, const ProductAlgorithm& algorithm) {
+      return ProvenAlgorithm{algorithm, std::min(buckets[i], max_rows)};
+    };
+    const auto compare = [&](std::map<ProvenAlgorithm, bool>& are_equal) {
+      return are_equal.empty() || compare_bits(bench, key, entry.layouts, announced.weights.front(),
+                                               reference, are_equal);
+    };
+    std::map<ProvenAlgorithm, bool> first_choice, fallback;
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      if (wanted[i]) first_choice[tried(i, *wanted[i])] = false;
+    }
+    if (!compare(first_choice)) continue;
+    const auto is_proven = [&](size_t i) {
+      return wanted[i] && first_choice.at(tried(i, *wanted[i]));
+    };
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      if (!is_proven(i)) fallback[tried(i, reference)] = false;
+    }
+    if (!compare(fallback)) continue;
+    if (std::ranges::any_of(fallback, [](const auto& trial) { return !trial.second; })) continue;
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      entry.of_bucket[buckets[i]] = is_proven(i) ? *wanted[i] : reference;
+      ++choices_->buckets;
+      choices_->fallen_back += is_proven(i) ? 0 : 1;
+      choices_hash_ = hash_of(choices_hash_, key, buckets[i], entry.of_bucket[buckets[i]]);
+    }
+    entry.reference = reference;
+    entry.reference_rows = max_rows;
+    return;
   }
+  throw Error(fmt::format(
+      "cuBLAS has no algorithm whose bits are the same for all numbers of rows, up to {}, for a "
+      "product of {} {} by {}: --deterministic needs one",
+      max_rows, key.k, name_of(key.in), key.n));
 }
 
 }  // namespace pagedinfer

@@ -67,11 +67,11 @@ class CudaProducts {
   Entry& entry_for(const ProductKey& key);
   const ProductAlgorithm& algorithm_for(const ProductKey& key, Entry& entry, int64_t rows,
                                         cudaStream_t stream);
-  // The first algorithm for deterministic products that is proposed for `proposed_rows` and serves
-  // all of `rows`.
-  std::optional<ProductAlgorithm> first_accepted(const ProductKey& key, const Entry& entry,
-                                                 int64_t proposed_rows,
-                                                 std::span<const int64_t> rows) const;
+  // The algorithms for deterministic products that are proposed for `proposed_rows` and serve all
+  // of `rows`.
+  std::vector<ProductAlgorithm> fixed_for(const ProductKey& key, const Entry& entry,
+                                          int64_t proposed_rows,
+                                          std::span<const int64_t> rows) const;
   // The reference, checked for all numbers of rows up to this one.
   const ProductAlgorithm& reference_for(const ProductKey& key, Entry& entry, int64_t max_rows);
   const ProductAlgorithm& choose(const ProductKey& key, Entry& entry, int64_t rows);
