@@ -264,6 +264,7 @@ TEST_CASE("on a GPU: with --deterministic any company gives the bits of running 
   if (skips_without_gpu()) return;
   const int num_trials = gpu_trials(few(kTrialsGpu));
   for (const DType compute : {DType::kF32, DType::kBF16, DType::kF16}) {
+    INFO(name_of(compute));
     Rigs rigs(compute);
     compare(rigs, "gpu", compute, 50000 + 1000 * static_cast<int>(compute), num_trials >= 10,
             num_trials);

@@ -32,10 +32,13 @@ Rig::Rig(const OpenedModel& m, const CpuOptions& options, std::optional<DType> c
 Rig::Rig(const OpenedModel& m, const CudaOptions& options)
     : Rig(m, nullptr, make_gpu(m.spec, options).release(), options.compute, options.compute,
           Quantization::kNone) {
-  // Fewer rows than the device is made for are quicker to compare, and choose the same algorithms.
+  // The device's products are compared for as many rows as its steps may have. On the emulated one
+  // that takes long, and fewer rows choose the same algorithms.
   if (options.deterministic) {
-    backend_->prepare(
-        products_of_step(m.spec, weights, options.compute, {.tokens = 130, .sequences = 20}));
+    const bool is_emulated = backend_->description().find("emulated") != std::string::npos;
+    const StepBounds bounds = {.tokens = is_emulated ? 130 : 2048,
+                               .sequences = is_emulated ? 20 : 256};
+    backend_->prepare(products_of_step(m.spec, weights, options.compute, bounds));
   }
 }
 
