@@ -147,7 +147,7 @@ class Bench {
   // Times a launch and prints a line of JSON. `launch` gets the number of the call.
   void measure(const std::string& name, const std::string& shape, Work work,
                const std::function<void(int)>& launch) {
-    if (!measures(name)) return;
+    if (!measures(name, shape)) return;
     ++num_measured_;
     check_cuda(cudaMemcpyAsync(changed_.begin, inputs_.begin, static_cast<size_t>(changed_.bytes),
                                cudaMemcpyDeviceToDevice, stream_.get()),
@@ -161,10 +161,15 @@ class Bench {
     std::fflush(stdout);
   }
 
-  // Whether benchmarks of this name were asked for.
-  bool measures(const std::string& name) const {
-    const auto has = [&](const std::string& word) { return name.find(word) != std::string::npos; };
-    return only_.empty() || std::ranges::any_of(only_, has);
+  // Whether benchmarks of this name, with this shape if it is given, were asked for: by a part of
+  // the name, or by the whole name, "@" and the whole shape.
+  bool measures(const std::string& name, const std::string& shape = "") const {
+    const auto asks = [&](const std::string& word) {
+      const size_t at = word.find('@');
+      if (at == std::string::npos) return name.find(word) != std::string::npos;
+      return name == word.substr(0, at) && (shape.empty() || shape == word.substr(at + 1));
+    };
+    return only_.empty() || std::ranges::any_of(only_, asks);
   }
   void count_measured() { ++num_measured_; }
   int num_measured() const { return num_measured_; }

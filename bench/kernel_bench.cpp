@@ -178,6 +178,8 @@ void run_all(Bench& bench, ProductProbe& probe) {
     for (const int64_t rows : {1, 8, 16, 32, 64, 128, 256, 512, 1024, 8192}) probe.probe(s, rows);
     probe.proof(s, 8192);
   }
+  // Rows that are aligned to 4 bytes only.
+  probe.proof({"odd", 120, 4, 2, 32, 330, 261, 0}, 8192);
 }
 
 // Every benchmark once, tiny.

@@ -97,7 +97,7 @@ class ProductBenches {
 
   void measure(CudaProducts& by, const char* name, const Shape& s, const ProductSize& size,
                int64_t rows) {
-    if (!bench_.measures(name)) return;
+    if (!bench_.measures(name, name_of(s, size, rows))) return;
     const InputProducts products = {input(rows, size.k), {product(size, rows)}};
     const ProductBench trials = {
         .library = by.library(),

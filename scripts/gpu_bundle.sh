@@ -5,7 +5,7 @@
 # tools/gpu/lab.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build="${1:-build}" out=build-gpu max_kib=$((32 * 1024))
+build="${1:-build}" out=build-gpu max_kib=$((128 * 1024))
 programs=(pagedinfer tests/pagedinfer_tests pagedinfer_kernel_bench)
 cmake --build "$build" --target "${programs[@]##*/}"
 rm -rf "$out"

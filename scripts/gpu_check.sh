@@ -169,15 +169,27 @@ check_ncu() {
     echo "SKIPPED: no ncu" >"$out/ncu.log"
     return 0
   fi
-  local word code=0
-  # A benchmark and its kernels: each begins with products of cuBLASLt, which measure the peak.
-  for word in attention_decode:attention_tile attention_prefill:attention_tile rms_norm:norm \
-    'gate:Gate|gate' sample_filtered:draw 'product_int8:few_rows|tile_kernel'; do
-    timeout 80 ncu --clock-control none --launch-skip 10 --launch-count 2 --kill yes \
-      --kernel-name-base demangled --kernel-name "regex:${word#*:}" \
+  local shape code=0 ended model=llama-3.2-3b
+  # A kernel and the benchmark that launches it: --kill ends each after its kernel was profiled.
+  while IFS=, read -r kernel shape; do
+    timeout 60 ncu --clock-control none --launch-skip 2 --launch-count 1 --kill yes \
+      --kernel-name-base demangled --kernel-name "regex:$kernel" \
       --section SpeedOfLight --section MemoryWorkloadAnalysis --section WarpStateStats \
-      --section Occupancy "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" "${word%%:*}" || code=1
-  done >"$out/ncu.log" 2>&1
+      --section Occupancy "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" "$shape" \
+      >"$out/ncu.part" 2>&1
+    ended=$?
+    printf '\n%s\n' "$shape" && cat "$out/ncu.part"
+    [ "$ended" -eq 0 ] || grep -q "Duration" "$out/ncu.part" || code=1
+  done >"$out/ncu.log" <<SHAPES
+attention_tile,attention_decode@$model seqs=64 context=2048 queries=1
+attention_tile,attention_decode@$model seqs=256 context=512 queries=1
+attention_tile,attention_prefill@$model seqs=1 context=16384 queries=16384
+norm,add_rms_norm@$model rows=64
+draw,sample_filtered@$model rows=256
+few_rows,product_int8@$model gate_up rows=64 n=16384 k=3072
+tile_kernel,product_int8@$model gate_up rows=2048 n=16384 k=3072
+SHAPES
+  rm -f "$out/ncu.part"
   return "$code"
 }
 

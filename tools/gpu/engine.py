@@ -59,6 +59,7 @@ def decode_intervals(summary: dict, batch: int) -> list[float]:
 
 
 def steps(program: str, work: pathlib.Path) -> None:
+    warm(program, work, LLAMA)
     context, generated = (512, 64) if not SMALL else (24, 8)
     for batch, floor in STEP_FLOORS.items():
         batch = min(batch, 4) if SMALL else batch
@@ -107,8 +108,19 @@ def prefill(program: str, work: pathlib.Path) -> None:
 
 
 @functools.cache
+def warm(program: str, work: pathlib.Path, model: str, *more: str) -> None:
+    """Short runs, after which the file of algorithms has those of the most frequent numbers of rows: a
+    start times some of them only."""
+    prompts = write_prompts(work / "warm.jsonl", random_prompts(1, 16))
+    for _ in range(4 if not SMALL else 1):
+        run(program, prompts, work / "warm.out",
+            dummy(model, 2, 1024, "--max-batch-size", "512", *more))
+
+
+@functools.cache
 def offline_run(program: str, work: pathlib.Path, model: str, turn: int, *more: str) -> dict:
     """`turn` tells runs with the same flags apart."""
+    warm(program, work, model)
     count, length, generated = OFFLINE
     prompts = write_prompts(work / "offline.jsonl", random_prompts(count, length))
     return run(program, prompts, work / f"offline-{turn}.out",
@@ -211,7 +223,7 @@ def bytes_of_all(program: str, work: pathlib.Path) -> bool:
                          ("bfloat16", "int8")):
         expected = None
         for number, flags in enumerate(CONFIGURATIONS):
-            output = work / f"{dtype}-{cache}-{number}.jsonl"
+            output = work / f"{dtype}-{cache}-{number}.out"
             run(program, prompts, output,
                 ["--device", DEVICE, "--deterministic", "--dtype", dtype, "--kv-dtype", cache,
                  "--token-ids", "--max-model-len", "512", *flags])
@@ -228,9 +240,9 @@ def agreement(program: str, work: pathlib.Path) -> None:
     prompts = ROOT / "datasets/prompts.jsonl"
     for dtype in ("float32", "bfloat16"):
         for device in ("cpu", DEVICE):
-            run(program, prompts, work / f"agreement-{device}.jsonl",
+            run(program, prompts, work / f"agreement-{device}.out",
                 ["--device", device, "--dtype", dtype, "--token-ids", "--temperature", "0"])
-        lines = [(work / f"agreement-{device}.jsonl").read_text().splitlines()
+        lines = [(work / f"agreement-{device}.out").read_text().splitlines()
                  for device in ("cpu", DEVICE)]
         same = sum(a == b for a, b in zip(*lines))
         report("engine", what=f"{dtype} greedy, lines equal to the CPU's",
