@@ -36,8 +36,10 @@ inline bool is_gpu_case(int number) { return number % std::max(1, 10 / gpu_trial
 
 inline constexpr int64_t kMiB = int64_t{1} << 20;
 
-// A backend with room for any tiny model and for steps of 2,048 tokens of it.
-inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOptions& options) {
+// A backend with room for any tiny model and for steps of 2,048 tokens of it. Room for many weights
+// takes long: as much host memory is pinned to upload them, up to 128 MiB.
+inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOptions& options,
+                                         int64_t weight_bytes = 8 * kMiB) {
   std::unique_ptr<CudaOps> ops = make_cuda_ops(options);
   const StepBounds bounds = {.tokens = 2048,
                              .sequences = 256,
@@ -50,7 +52,7 @@ inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOption
                              .kv_heads = spec.kv_heads,
                              .head_dim = spec.head_dim,
                              .windows = windows_of(spec)};
-  ops->reserve_weights(512 * kMiB);
+  ops->reserve_weights(weight_bytes);
   ops->reserve_kv(512 * kMiB);
   ops->reserve_steps(bounds, 256 * kMiB + ops->workspace_bytes(bounds));
   return ops;

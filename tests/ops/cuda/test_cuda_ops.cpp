@@ -12,6 +12,7 @@ namespace pagedinfer {
 namespace {
 
 constexpr int kTrials = 25;
+constexpr int64_t kRoom = 512 * kMiB;  // each trial allocates anew
 
 ModelSpec spec_of(int heads, int kv_heads, int head_dim) {
   ModelSpec spec;
@@ -61,7 +62,7 @@ void compare(uint64_t seed, const Trial& trial, int trials = kTrials) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     const auto cpu =
         make_cpu_ops({.isa = available_isas().back(), .num_threads = 2, .compute = DType::kF32});
-    const auto gpu = make_gpu(spec_of(4, 2, 64), {.compute = dtype});
+    const auto gpu = make_gpu(spec_of(4, 2, 64), {.compute = dtype}, kRoom);
     for (int i = 0; i < gpu_trials(trials); ++i) {
       Random random{seed + static_cast<uint64_t>(i)};
       INFO(std::string(name_of(dtype)), ", trial ", i);
@@ -284,7 +285,7 @@ TEST_CASE("on a GPU: matrices of any type become int8 as on the CPU, whatever th
 TEST_CASE("on a GPU: with --deterministic a row's products do not depend on the rows beside it") {
   if (skips_without_gpu()) return;
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
-    const auto gpu = make_gpu(spec_of(4, 2, 64), {.compute = dtype, .deterministic = true});
+    const auto gpu = make_gpu(spec_of(4, 2, 64), {.compute = dtype, .deterministic = true}, kRoom);
     Random random{5};
     for (const auto& [n, k] : std::vector<std::pair<int, int>>{
              {96, 64}, {1536, 1152}, {256, 4096}, {5120, 2560}, {61, 24}, {1000, 128}}) {

@@ -16,7 +16,8 @@ class GpuRunner {
   GpuRunner(const std::string& dir, DType compute, int num_positions, WeightSource source,
             Quantization quantize = Quantization::kNone)
       : model_(open_model(dir, source)),
-        ops_(make_gpu(model_.spec, {.compute = compute})),
+        ops_(make_gpu(model_.spec, {.compute = compute},
+                      (source == WeightSource::kDummy ? 256 : 8) * kMiB)),
         weights_(load_weights(model_, compute, *ops_, quantize)),
         num_positions_(num_positions) {
     for (size_t i = 0; i < model_.spec.layers.size(); ++i) {
