@@ -1,5 +1,6 @@
 #include "emulated.h"
 
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -54,19 +55,34 @@ struct Fiber {
   Waits waits = Waits::kNot;
   uint3 index = {};
   unsigned exchanges = 0;
+  int copy_group = 0;  // the open one
 };
 struct WarpState {
-  int live = 0, arrived = 0;
+  unsigned lanes = 0;  // that still run, a bit each
+  int arrived = 0;
+  size_t bytes = 0;  // of the values that they exchange
   alignas(16) char slots[2][32][64];
 };
+struct Copy {
+  void* to;
+  const void* from;
+  size_t bytes;
+  bool valid;
+  int group;
+};
+enum class Arrival { kAtOnce, kAnyTime, kWhenWaitedFor };
 
 constexpr size_t kStackBytes = 64 << 10;
 std::vector<std::unique_ptr<char[]>> stacks;
 std::vector<Fiber> fibers;
 std::vector<WarpState> warps;
-// Threads that may run; those of the late warp, which run only while no others may.
-std::vector<int> ready, late;
-int late_warp;
+std::vector<std::vector<Copy>> copies;  // that have not arrived, of each thread
+Arrival arrival;
+// A random order alone keeps warps close together. One that runs ahead of the others, or behind
+// them, shows what is read before it is written and what is overwritten before it is read. Some
+// blocks have none.
+int early_warp, late_warp;
+std::vector<int> ready[3];  // threads that may run: of the early warp, of others, of the late warp
 std::vector<unsigned char> shared;
 int current, live, at_barrier;
 void* scheduler;
@@ -78,7 +94,27 @@ size_t next_random() {
   return random_state >> 33;
 }
 
-void make_ready(int i) { (i / 32 == late_warp ? late : ready).push_back(i); }
+[[noreturn]] void fail(const char* what) {
+  std::fprintf(stderr, "%s\n", what);
+  std::abort();
+}
+
+void make_ready(int i) {
+  ready[i / 32 == early_warp ? 0 : i / 32 == late_warp ? 2 : 1].push_back(i);
+}
+// Removes a random one.
+template <class T>
+T take_any(std::vector<T>& from) {
+  std::swap(from[next_random() % from.size()], from.back());
+  const T taken = from.back();
+  from.pop_back();
+  return taken;
+}
+
+void arrive(const Copy& copy) {
+  if (copy.valid) std::memcpy(copy.to, copy.from, copy.bytes);
+  if (!copy.valid) std::memset(copy.to, 0, copy.bytes);
+}
 
 void wait() {
   const int self = current;
@@ -100,7 +136,7 @@ void wake_block() {
 }
 void wake_warp(int warp) {
   WarpState& w = warps[warp];
-  if (w.arrived == 0 || w.arrived < w.live) return;
+  if (w.arrived == 0 || w.arrived < std::popcount(w.lanes)) return;
   w.arrived = 0;
   wake(warp * 32, warp * 32 + 32, Waits::kForWarp);
 }
@@ -109,7 +145,7 @@ void begin_fiber() {
   (*body)();
   fibers[current].waits = Waits::kEnded;
   --live;
-  --warps[current / 32].live;
+  warps[current / 32].lanes &= ~(1u << current % 32);
   wake_block();
   wake_warp(current / 32);
   wait();
@@ -123,16 +159,17 @@ void run_block() {
   }
   fibers.assign(n, {});
   warps.assign((n + 31) / 32, {});
-  ready.clear();
-  late.clear();
-  // A random order alone keeps warps close together. One that falls behind shows what is
-  // overwritten before it is read. Some blocks have no late warp.
+  copies.resize(n);
+  for (auto& of_thread : copies) of_thread.clear();
+  for (auto& threads : ready) threads.clear();
+  early_warp = static_cast<int>(next_random() % (warps.size() + 2));
   late_warp = static_cast<int>(next_random() % (warps.size() + 2));
+  arrival = static_cast<Arrival>(next_random() % 3);
   live = n, at_barrier = 0;
   for (int i = 0; i < n; ++i) {
     const unsigned u = static_cast<unsigned>(i);
     fibers[i].index = {u % blockDim.x, u / blockDim.x % blockDim.y, 0};
-    ++warps[i / 32].live;
+    warps[i / 32].lanes |= 1u << i % 32;
     // At different offsets within a page, so that the stacks do not share cache sets.
     const auto top =
         reinterpret_cast<uintptr_t>(stacks[i].get() + kStackBytes) / 64 * 64 - i % 61 * 64;
@@ -144,14 +181,13 @@ void run_block() {
     make_ready(i);
   }
   while (live > 0) {
-    std::vector<int>& from = ready.empty() ? late : ready;
-    if (from.empty()) {
-      std::fputs("a block waits for threads that wait for something else\n", stderr);
-      std::abort();
+    const auto from = std::ranges::find_if(ready, [](const auto& some) { return !some.empty(); });
+    if (from == std::end(ready)) fail("a block waits for threads that wait for something else");
+    current = take_any(*from);
+    if (arrival == Arrival::kAnyTime) {
+      auto& of_thread = copies[next_random() % copies.size()];
+      if (!of_thread.empty()) arrive(take_any(of_thread));
     }
-    std::swap(from[next_random() % from.size()], from.back());
-    current = from.back();
-    from.pop_back();
     threadIdx = fibers[current].index;
     emulated_switch(&scheduler, fibers[current].stack_top);
   }
@@ -181,10 +217,13 @@ unsigned char* dynamic_shared() {
                                           128);
 }
 
-const char* exchange(const void* mine, size_t bytes) {
+const char* exchange(unsigned mask, const void* mine, size_t bytes) {
   Fiber& self = fibers[current];
   WarpState& warp = warps[current / 32];
   if (bytes > 64) std::abort();
+  if ((mask & warp.lanes) != warp.lanes) fail("a warp exchanges values without some of its lanes");
+  if (warp.arrived > 0 && bytes != warp.bytes) fail("lanes of a warp meet at different exchanges");
+  warp.bytes = bytes;
   auto& slots = warp.slots[self.exchanges++ % 2];
   std::memcpy(slots[current % 32], mine, bytes);
   self.waits = Waits::kForWarp;
@@ -192,6 +231,20 @@ const char* exchange(const void* mine, size_t bytes) {
   wake_warp(current / 32);
   wait();
   return slots[0];
+}
+
+void copy_async(void* to, const void* from, size_t bytes, bool valid) {
+  const Copy copy = {to, from, bytes, valid, fibers[current].copy_group};
+  if (arrival == Arrival::kAtOnce) return arrive(copy);
+  copies[current].push_back(copy);
+}
+void commit_copies() { ++fibers[current].copy_group; }
+void wait_for_copies(int max_pending) {
+  std::erase_if(copies[current], [&](const Copy& copy) {
+    if (copy.group >= fibers[current].copy_group - max_pending) return false;
+    arrive(copy);
+    return true;
+  });
 }
 
 }  // namespace emulated

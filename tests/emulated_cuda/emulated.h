@@ -47,9 +47,9 @@ namespace emulated {
 void run(dim3 grid, dim3 block, int shared_bytes, const std::function<void()>& thread);
 unsigned char* dynamic_shared();
 
-// Waits until every lane of the warp has called it. The value of lane i, at most 64 bytes, is then
-// at 64 * i in the result, valid until the exchange after the next.
-const char* exchange(const void* mine, size_t bytes);
+// Waits until every lane of the warp has called it; `mask` names these lanes. The value of lane i,
+// at most 64 bytes, is then at 64 * i in the result, valid until the exchange after the next.
+const char* exchange(unsigned mask, const void* mine, size_t bytes);
 inline int lane() { return static_cast<int>(threadIdx.x + blockDim.x * threadIdx.y) % 32; }
 template <class T>
 T from_lane(const char* all, int lane) {
@@ -58,12 +58,19 @@ T from_lane(const char* all, int lane) {
   return value;
 }
 
+// Starts a copy, or a filling with zeros, that belongs to the thread's open group. It happens at
+// any time until it is waited for.
+void copy_async(void* to, const void* from, size_t bytes, bool valid);
+void commit_copies();  // closes the group
+// Waits for all closed groups but the last `max_pending`.
+void wait_for_copies(int max_pending);
+
 }  // namespace emulated
 
 void __syncthreads();
 template <class T>
-T __shfl_sync(unsigned, T x, int lane) {
-  return emulated::from_lane<T>(emulated::exchange(&x, sizeof x), lane);
+T __shfl_sync(unsigned mask, T x, int lane) {
+  return emulated::from_lane<T>(emulated::exchange(mask, &x, sizeof x), lane);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T x, int bits) {
@@ -79,8 +86,8 @@ T __shfl_up_sync(unsigned mask, T x, int by) {
   const int lane = emulated::lane();
   return __shfl_sync(mask, x, lane >= by ? lane - by : lane);
 }
-inline unsigned __ballot_sync(unsigned, bool vote) {
-  const char* all = emulated::exchange(&vote, sizeof vote);
+inline unsigned __ballot_sync(unsigned mask, bool vote) {
+  const char* all = emulated::exchange(mask, &vote, sizeof vote);
   unsigned votes = 0;
   for (int i = 0; i < 32; ++i) votes |= unsigned{emulated::from_lane<bool>(all, i)} << i;
   return votes;

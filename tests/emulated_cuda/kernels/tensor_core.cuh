@@ -1,56 +1,33 @@
-// The instructions of kernels/tensor_core.cuh, by their definition. An asynchronous copy happens at
-// the latest moment, when it is waited for.
+// The instructions of kernels/tensor_core.cuh, by their definition.
 #pragma once
 
 #include <cstdlib>
-#include <deque>
-#include <map>
-#include <vector>
 
 #include "kernels/common.cuh"
 
 namespace pagedinfer::kernels {
 
-struct PendingCopy {
-  void* to;
-  const void* from;
-  size_t bytes;
-  bool valid;
-};
-inline std::deque<std::vector<PendingCopy>>&
-copy_groups() {  // of this thread; the last group is open
-  static std::map<unsigned, std::deque<std::vector<PendingCopy>>> groups;
-  auto& own = groups[threadIdx.x];
-  if (own.empty()) own.emplace_back();
-  return own;
-}
 inline bool is_vector(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 inline void copy_async(void* to, const void* from, bool valid) {
   if (!is_vector(to) || !is_vector(from)) std::abort();
-  copy_groups().back().push_back({to, from, 16, valid});
+  emulated::copy_async(to, from, 16, valid);
 }
 inline void copy_word_async(void* to, const void* from, bool valid) {
   if (reinterpret_cast<uintptr_t>(to) % 4 != 0 || reinterpret_cast<uintptr_t>(from) % 4 != 0) {
     std::abort();
   }
-  copy_groups().back().push_back({to, from, 4, valid});
+  emulated::copy_async(to, from, 4, valid);
 }
-inline void commit_copies() { copy_groups().emplace_back(); }
+inline void commit_copies() { emulated::commit_copies(); }
 template <int kPending>
 void wait_for_copies() {
-  auto& groups = copy_groups();
-  for (; static_cast<int>(groups.size()) - 1 > kPending; groups.pop_front()) {
-    for (const PendingCopy& copy : groups.front()) {
-      if (copy.valid) std::memcpy(copy.to, copy.from, copy.bytes);
-      if (!copy.valid) std::memset(copy.to, 0, copy.bytes);
-    }
-  }
+  emulated::wait_for_copies(kPending);
 }
 
 inline void load_matrices(uint32_t (&r)[4], const void* row, bool transposed) {
   if (!is_vector(row)) std::abort();
-  const char* const all = emulated::exchange(&row, sizeof row);
+  const char* const all = emulated::exchange(~0u, &row, sizeof row);
   const int g = emulated::lane() / 4, t = emulated::lane() % 4;
   for (int i = 0; i < 4; ++i) {
     uint32_t element[2];
@@ -82,7 +59,7 @@ struct Operands {
 // Those of another lane, as word(lane, i).
 inline auto exchange_operands(const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   const Operands mine = {{a[0], a[1], a[2], a[3], b0, b1}};
-  const char* const all = emulated::exchange(&mine, sizeof mine);
+  const char* const all = emulated::exchange(~0u, &mine, sizeof mine);
   return [all](int lane, int i) { return emulated::from_lane<Operands>(all, lane).at[i]; };
 }
 template <class T>
