@@ -131,6 +131,7 @@ set(pagedinfer_core_sources
   src/ops/cpu/thread_pool.cpp
   src/ops/cpu/vnni_matmul.cpp
   src/ops/arithmetic.cpp
+  src/ops/code_source.cpp
   src/ops/low_rank.cpp
   src/ops/row_source.cpp
   src/ops/intercept.cpp

@@ -4,8 +4,10 @@
 
 namespace pagedinfer {
 
-enum class DType : uint8_t { kF32, kBF16, kF16, kI32, kI8 };
+// kI4: codes of 4 bits and their scales, in panels only.
+enum class DType : uint8_t { kF32, kBF16, kF16, kI32, kI8, kI4 };
 
+// REQUIRES: it is not kI4.
 constexpr int64_t size_of(DType dtype) {
   if (dtype == DType::kI8) return 1;
   return dtype == DType::kF32 || dtype == DType::kI32 ? 4 : 2;
@@ -18,6 +20,7 @@ constexpr const char* name_of(DType dtype) {
     case DType::kF16: return "float16";
     case DType::kI32: return "int32";
     case DType::kI8: return "int8";
+    case DType::kI4: return "int4";
   }
   return "";
 }
@@ -34,7 +37,10 @@ struct Tensor {
   Layout layout = Layout::kRows;
 
   bool empty() const { return data == nullptr; }
-  int64_t bytes() const { return rows * cols * size_of(dtype); }
+  // Of codes of 4 bits without their scales.
+  int64_t bytes() const {
+    return dtype == DType::kI4 ? rows * cols / 2 : rows * cols * size_of(dtype);
+  }
 
   // REQUIRES: T is the type that dtype names, and the memory is the host's.
   template <class T>
@@ -43,7 +49,7 @@ struct Tensor {
   }
 };
 
-// The type of a model's matrices after loading: the type of computation, or int8.
-enum class Quantization : uint8_t { kNone, kInt8 };
+// The type of a model's matrices after loading: the type of computation, int8, or codes of 4 bits.
+enum class Quantization : uint8_t { kNone, kInt8, kInt4 };
 
 }  // namespace pagedinfer

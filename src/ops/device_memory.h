@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "ops/code_source.h"
 #include "ops/kv_layer.h"
 #include "ops/low_rank.h"
 #include "ops/row_source.h"
@@ -67,6 +68,14 @@ class DeviceMemory {
   virtual int64_t matrix_bytes(Tensor host, DType dtype) const {
     return uploaded_bytes(host, dtype);
   }
+
+  // Whether matrices can stay codes of 4 bits. Without it they are dequantized, or become int8.
+  virtual bool keeps_codes() const { return false; }
+  // A matrix of type kI4 for matmul() and embed(), and the bytes that it takes, for which
+  // CodeSource::read may be missing. All threads read the rows now, each row once.
+  // REQUIRES: keeps_codes(), and can_keep_groups() says yes.
+  virtual Tensor upload_codes(const CodeSource&) { return {}; }
+  virtual int64_t codes_bytes(const CodeSource&) const { return 0; }
 
   // Caches. A later run uses the memory of the caches of earlier runs.
   virtual void reserve_kv(int64_t bytes) { static_cast<void>(bytes); }

@@ -31,7 +31,8 @@ OpWork matmul_work(Tensor x, std::span<const Product> products) {
                          static_cast<double>(product.weight.rows) *
                          static_cast<double>(product.weight.cols);
     work.flops += flops;
-    if (product.weight.dtype == DType::kI8) work.int8_flops += flops;
+    const DType type = product.weight.dtype;
+    if (type == DType::kI8 || type == DType::kI4) work.int8_flops += flops;
   }
   return work;
 }

@@ -24,7 +24,8 @@ float stored_number(const Tensor& x, int64_t row, int64_t column) {
     case DType::kBF16: return from_bf16(x.row<uint16_t>(row)[column]);
     case DType::kF16: return from_f16(x.row<uint16_t>(row)[column]);
     case DType::kI32:
-    case DType::kI8: break;
+    case DType::kI8:
+    case DType::kI4: break;
   }
   CHECK(false);
   return 0;

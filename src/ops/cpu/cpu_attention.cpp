@@ -176,7 +176,8 @@ void CpuAttention::compute(const Call& call, const Task& task, int kv_head, Work
       case DType::kBF16: return call_kernel(kernels_.attend_bf16, k.row<bf16>(0));
       case DType::kF16: return call_kernel(kernels_.attend_f16, k.row<f16>(0));
       case DType::kI8: return call_kernel(kernels_.attend_int8, k.row<int8_t>(0));
-      case DType::kI32: break;
+      case DType::kI32:
+      case DType::kI4: break;
     }
     CHECK(false);
   };

@@ -36,7 +36,8 @@ const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout
     case DType::kBF16: return kernels.product_float_bf16;
     case DType::kF16: return kernels.product_float_f16;
     case DType::kI32: break;
-    case DType::kI8: break;
+    case DType::kI8:
+    case DType::kI4: break;
   }
   CHECK(false);
 }

@@ -19,7 +19,8 @@ float round_row(const Kernels& kernels, const float* x, int n, const Tensor& cac
     case DType::kBF16: kernels.to_bf16(x, reinterpret_cast<bf16*>(row), n); break;
     case DType::kF16: kernels.to_f16(x, reinterpret_cast<f16*>(row), n); break;
     case DType::kI8: scale = kernels.to_int8(x, reinterpret_cast<int8_t*>(row), n); break;
-    case DType::kI32: CHECK(false);
+    case DType::kI32:
+    case DType::kI4: CHECK(false);
   }
   std::memset(row + bytes, 0, static_cast<size_t>(cache.cols * size_of(cache.dtype) - bytes));
   return scale;

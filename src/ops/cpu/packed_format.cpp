@@ -126,7 +126,8 @@ void widen_numbers(const Kernels& kernels, const Tensor& x, int64_t row, int64_t
     case DType::kBF16: return kernels.from_bf16(x.row<bf16>(row) + first, y, n);
     case DType::kF16: return kernels.from_f16(x.row<f16>(row) + first, y, n);
     case DType::kI32:
-    case DType::kI8: break;
+    case DType::kI8:
+    case DType::kI4: break;
   }
   CHECK(false);
 }

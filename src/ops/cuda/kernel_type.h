@@ -13,7 +13,8 @@ inline kernels::Type type_of(DType dtype) {
     case DType::kBF16: return kernels::Type::kBF16;
     case DType::kF16: return kernels::Type::kF16;
     case DType::kI32: break;
-    case DType::kI8: break;
+    case DType::kI8:
+    case DType::kI4: break;
   }
   CHECK(false);
 }

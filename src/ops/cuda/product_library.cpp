@@ -17,7 +17,8 @@ cudaDataType_t library_type(DType dtype) {
     case DType::kBF16: return CUDA_R_16BF;
     case DType::kF16: return CUDA_R_16F;
     case DType::kI32: break;
-    case DType::kI8: break;
+    case DType::kI8:
+    case DType::kI4: break;
   }
   CHECK(false);
 }

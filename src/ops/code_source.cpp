@@ -1,0 +1,124 @@
+#include "ops/code_source.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/check.h"
+#include "core/float16.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kMiddle = 8;  // the zero point of uniform codes that have none
+
+// Codes, scale and zero points of rows, as CodeSource::read() writes them.
+struct ReadRows {
+  ReadRows(const CodeSource& source, int64_t first, int64_t count)
+      : codes(static_cast<size_t>(count * source.cols)),
+        scales(static_cast<size_t>(count * source.num_groups())),
+        zeros(source.has_zeros ? scales.size() : 0) {
+    source.read(first, count, codes.data(), scales.data(), zeros.empty() ? nullptr : zeros.data());
+  }
+
+  std::vector<uint8_t> codes;
+  std::vector<float> scales;
+  std::vector<uint8_t> zeros;
+};
+
+// The group of each column.
+std::vector<int32_t> groups_of_columns(const CodeSource& source) {
+  std::vector<int32_t> groups(static_cast<size_t>(source.cols));
+  const int64_t size = source.group == 0 ? source.cols : source.group;
+  for (int64_t i = 0; i < source.cols; ++i) {
+    const int64_t column =
+        source.column_order.empty() ? i : source.column_order[static_cast<size_t>(i)];
+    groups[static_cast<size_t>(column)] = static_cast<int32_t>(i / size);
+  }
+  return groups;
+}
+
+// Rounds the numbers of a group and returns their scale.
+float round_group(const float* x, int64_t n, uint8_t* codes) {
+  float largest = 0;
+  bool is_finite = true;
+  for (int64_t i = 0; i < n; ++i) {
+    if (std::abs(x[i]) > std::abs(largest)) largest = x[i];
+    is_finite = is_finite && std::isfinite(x[i]);
+  }
+  if (!is_finite) {
+    std::fill_n(codes, n, uint8_t{kMiddle});
+    return std::numeric_limits<float>::quiet_NaN();
+  }
+  float scale = from_bf16(to_bf16(largest / -8));
+  if (scale == 0) scale = 1;
+  for (int64_t i = 0; i < n; ++i) {
+    const float number = std::nearbyint(x[i] / scale);
+    codes[i] = static_cast<uint8_t>(static_cast<int>(std::clamp(number, -8.0f, 7.0f)) + kMiddle);
+  }
+  return scale;
+}
+
+}  // namespace
+
+bool can_keep_groups(int64_t group, int64_t cols) {
+  return group == 0 || group == 32 || group == 64 || group == 128 || group % 256 == 0 ||
+         group >= cols;
+}
+
+int value_of_code(CodeValues values, int code) {
+  if (values == CodeValues::kUniform) return code;
+  constexpr int kTwice[] = {0, 1, 2, 3, 4, 6, 8, 12};
+  return code < 8 ? kTwice[code] : -kTwice[code - 8];
+}
+
+RowSource dequantized(const CodeSource& source) {
+  return {source.rows, source.cols,
+          [source, groups = groups_of_columns(source)](int64_t first, int64_t count, float* out) {
+            const ReadRows rows(source, first, count);
+            const int zero = source.values == CodeValues::kUniform ? kMiddle : 0;
+            for (int64_t i = 0; i < count; ++i) {
+              const int64_t of_row = i * source.num_groups();
+              for (int64_t c = 0; c < source.cols; ++c) {
+                const auto at = static_cast<size_t>(of_row + groups[static_cast<size_t>(c)]);
+                const int code = rows.codes[static_cast<size_t>(i * source.cols + c)];
+                const int number =
+                    value_of_code(source.values, code) - (source.has_zeros ? rows.zeros[at] : zero);
+                *out++ = static_cast<float>(number) * rows.scales[at];
+              }
+            }
+          }};
+}
+
+CodeSource part_of(const CodeSource& source, int64_t first, int64_t rows) {
+  CodeSource part = source;
+  part.rows = rows;
+  part.read = [first, read = source.read](int64_t begin, int64_t count, uint8_t* codes,
+                                          float* scales, uint8_t* zeros) {
+    read(first + begin, count, codes, scales, zeros);
+  };
+  return part;
+}
+
+CodeSource rounded_to_codes(RowSource source, int64_t group) {
+  CodeSource rounded = {
+      .rows = source.rows, .cols = source.cols, .group = group, .scales = CodeScales::kBF16};
+  const int64_t cols = source.cols, size = group == 0 ? cols : group;
+  rounded.read = [cols, size, read = std::move(source.read)](
+                     int64_t first, int64_t count, uint8_t* codes, float* scales, uint8_t*) {
+    std::vector<float> numbers(static_cast<size_t>(count * cols));
+    read(first, count, numbers.data());
+    const float* x = numbers.data();
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t c = 0; c < cols; c += size) {
+        const int64_t n = std::min(size, cols - c);
+        *scales++ = round_group(x, n, codes);
+        x += n, codes += n;
+      }
+    }
+  };
+  return rounded;
+}
+
+}  // namespace pagedinfer
