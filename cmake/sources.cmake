@@ -125,6 +125,7 @@ set(pagedinfer_core_sources
   src/ops/cpu/cpu_peaks.cpp
   src/ops/cpu/drawn_tokens.cpp
   src/ops/cpu/host_memory.cpp
+  src/ops/cpu/int4_format.cpp
   src/ops/cpu/isa.cpp
   src/ops/cpu/prefaulter.cpp
   src/ops/cpu/sampler.cpp

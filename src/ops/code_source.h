@@ -4,15 +4,10 @@
 #include <functional>
 #include <vector>
 
+#include "ops/code_types.h"
 #include "ops/row_source.h"
 
 namespace pagedinfer {
-
-// What a code of 4 bits stands for, before its scale: the code less a zero point, or twice the
-// value of e2m1 (a sign and 0, 0.5, 1, 1.5, 2, 3, 4, 6), which is an integer up to 12.
-enum class CodeValues : uint8_t { kUniform, kFp4 };
-// kE8M0: powers of two.
-enum class CodeScales : uint8_t { kF32, kBF16, kF16, kE8M0 };
 
 // A matrix of codes of 4 bits, whose rows are read when they are asked for. Columns are in groups;
 // a group of a row has a scale and perhaps a zero point: value = (code - zero point) * scale.
