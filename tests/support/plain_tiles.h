@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -39,6 +40,26 @@ class PlainTiles {
  protected:
   static inline uint32_t tile[8][16][16];
   static inline int num_configured = 0;
+};
+
+// Multiplied as bytes with a sign. A row of the right tile belongs to four columns of the left one.
+class PlainInt8Tiles : public PlainTiles {
+ public:
+  template <int kSums, int kLeft, int kRight>
+  static void multiply_int8() {
+    for (int i = 0; i < 16; ++i) {
+      for (int j = 0; j < 16; ++j) {
+        auto sum = std::bit_cast<int32_t>(tile[kSums][i][j]);
+        for (int four = 0; four < 16; ++four) {
+          for (int b = 0; b < 4; ++b) {
+            sum += static_cast<int8_t>(tile[kLeft][i][four] >> 8 * b) *
+                   static_cast<int8_t>(tile[kRight][four][j] >> 8 * b);
+          }
+        }
+        tile[kSums][i][j] = std::bit_cast<uint32_t>(sum);
+      }
+    }
+  }
 };
 
 }  // namespace pagedinfer

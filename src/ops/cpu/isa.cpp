@@ -65,4 +65,9 @@ const ProductKernels& int8_product_of(CpuIsa isa) {
   return kernels_of(isa).product_int8;
 }
 
+const ProductKernels& int4_product_of(CpuIsa isa) {
+  if (kernels_of(isa).name == kAvx512Kernels.name && has_vnni()) return kVnniInt4Product;
+  return kernels_of(isa).product_int4;
+}
+
 }  // namespace pagedinfer

@@ -6,11 +6,17 @@
 #include "ops/cpu/matmul_bf16.h"
 #include "ops/cpu/matmul_bf16_panels.h"
 #include "ops/cpu/matmul_float.h"
+#include "ops/cpu/matmul_int4.h"
 #include "ops/cpu/matmul_int8.h"
 #include "ops/cpu/rows.h"
 #include "ops/cpu/scalar_math.h"
 
 namespace pagedinfer {
+namespace {
+
+void pack_int4_input(const PackArgs& args) { pack_int4(args, to_int8_row); }
+
+}  // namespace
 
 #define STRING(x) #x
 #define NAME(x) STRING(x)
@@ -46,6 +52,7 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .product_bf16_panels = {pack_rounded, matmul_bf16_panels<WideTiles>, bare_floats},
     .product_bf16_panels_tall = {pack_rounded, matmul_bf16_panels<TallTiles>, bare_floats},
     .product_int8 = {pack_int8_input, multiply_panels<WordTiles>, bare_words},
+    .product_int4 = {pack_int4_input, multiply_int4_panels<Int4Tiles>, bare_words},
     .interleave_int8 = interleave_int8,
     .interleave_bf16 = interleave_bf16,
     .attend_float = attend_segment<float>,

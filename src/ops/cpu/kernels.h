@@ -23,13 +23,16 @@ struct PackArgs {
   // Multiples of 128, for products in int8 of 256 and in float32 of 512; but the last one may be k.
   int first_column, last_column;
   void* packed;  // room for packed_bytes(num_rows, k), 64-byte aligned
+  // For products with codes of 4 bits, if their columns have an order: the i-th packed number of a
+  // row is x[order[i]]. REQUIRES: first_column is 0.
+  const int32_t* order = nullptr;
 };
 constexpr int kPackedRows = 16;
 
 // Computes rows [first_row, last_row) and outputs [first, last) of y = x * weights^T; weights are
 // (outputs, k). Reads no weights but those of these outputs. Weights in int8 lie in panels
-// (int8_layout.h), of which `first` begins one, and packed ones in bfloat16 do so too
-// (bf16_layout.h).
+// (int8_layout.h), of which `first` begins one, and packed ones in bfloat16 (bf16_layout.h) and
+// codes of 4 bits (int4_layout.h) do so too.
 struct MatmulArgs {
   const void* packed;  // x
   int num_rows, k;     // of x
@@ -123,7 +126,7 @@ struct Kernels {
   // Products of float32 numbers with weights of any type, of numbers rounded to bfloat16, and of
   // numbers that become int8.
   ProductKernels product_float_float, product_float_bf16, product_float_f16, product_bf16,
-      product_bf16_panels, product_bf16_panels_tall, product_int8;
+      product_bf16_panels, product_bf16_panels_tall, product_int8, product_int4;
   // Writes 16 rows of `columns` int8 numbers, a multiple of 64, to the outputs of a panel from
   // `panel` on (int8_layout.h). `stride`: between rows.
   // `zero` is added to each number.
@@ -153,6 +156,7 @@ extern const Kernels kAvx512Kernels, kAvx2Kernels, kPortableKernels;
 // For processors with AMX or AVX-512 VNNI, the bits of product_bf16 and product_int8; on AMX
 // weights in int8 have a sign.
 extern const ProductKernels kAmxProduct, kAmxPanelProduct, kAmxInt8Product, kVnniProduct;
+extern const ProductKernels kVnniInt4Product;
 
 // The kernels of an instruction set. AMX has only products of its own, the rest is AVX-512's.
 const Kernels& kernels_of(CpuIsa isa);
@@ -160,6 +164,7 @@ const Kernels& kernels_of(CpuIsa isa);
 // The product in int8 of an instruction set: of the fastest kind that this processor has.
 // REQUIRES: isa is among available_isas().
 const ProductKernels& int8_product_of(CpuIsa isa);
-bool has_vnni();  // of AVX-512
+const ProductKernels& int4_product_of(CpuIsa isa);  // the same with codes of 4 bits
+bool has_vnni();                                    // of AVX-512
 
 }  // namespace pagedinfer

@@ -3,6 +3,7 @@
 // this is bound by reading the weights, with many by that instruction. Compiled for AVX-512 VNNI.
 #include "ops/cpu/bare_loops.h"
 #include "ops/cpu/int8_panels.h"
+#include "ops/cpu/matmul_int4.h"
 #include "ops/cpu/row_tiles.h"
 
 namespace pagedinfer {
@@ -79,9 +80,12 @@ double bare(const void* numbers, int rounds) {
 }
 
 void pack(const PackArgs& args) { pack_int8<int8_t>(args, kAvx512Kernels.to_int8); }
+void pack_for_codes(const PackArgs& args) { pack_int4(args, kAvx512Kernels.to_int8); }
 
 }  // namespace
 
 constinit const ProductKernels kVnniProduct = {pack, multiply_panels<VnniTiles>, bare};
+constinit const ProductKernels kVnniInt4Product = {pack_for_codes, multiply_int4_panels<Int4Tiles>,
+                                                   bare};
 
 }  // namespace pagedinfer

@@ -24,25 +24,6 @@ namespace pagedinfer {
 
 namespace {
 
-class LoopTiles : public PlainTiles {
- public:
-  template <int kSums, int kLeft, int kRight>
-  static void multiply_int8() {
-    for (int i = 0; i < 16; ++i) {
-      for (int j = 0; j < 16; ++j) {
-        auto sum = std::bit_cast<int32_t>(tile[kSums][i][j]);
-        for (int four = 0; four < 16; ++four) {
-          for (int b = 0; b < 4; ++b) {
-            sum += static_cast<int8_t>(tile[kLeft][i][four] >> 8 * b) *
-                   static_cast<int8_t>(tile[kRight][four][j] >> 8 * b);
-          }
-        }
-        tile[kSums][i][j] = std::bit_cast<uint32_t>(sum);
-      }
-    }
-  }
-};
-
 void pack_portably(const PackArgs& args) { pack_int8<int8_t>(args, kPortableKernels.to_int8); }
 
 struct NamedProduct {
@@ -53,7 +34,7 @@ struct NamedProduct {
 
 std::vector<NamedProduct> usable_products() {
   std::vector<NamedProduct> all = {{"loops as tiles",
-                                    {pack_portably, matmul_int8_tiles<LoopTiles>, nullptr},
+                                    {pack_portably, matmul_int8_tiles<PlainInt8Tiles>, nullptr},
                                     kSignedInt8Format}};
   for (const Kernels* kernels : usable_kernels()) {
     all.push_back({kernels->name, kernels->product_int8, kInt8Format});

@@ -1,0 +1,125 @@
+// The common parts of products with codes of 4 bits: the packing of the input, and the order in
+// which panels of weights and rows of the input are used.
+#pragma once
+
+#include "ops/cpu/int4_codes.h"
+#include "ops/cpu/int8_panels.h"
+#include "ops/cpu/kernels.h"
+
+namespace pagedinfer {
+namespace {
+
+// Writes the sums of the numbers of a group.
+inline void sum_numbers(const int8_t* numbers, int32_t* sums) {
+  for (int i = 0; i < kMaxCodeGroups; ++i) {
+    int32_t sum = 0;
+    for (int j = 0; j < kMinCodeGroup; ++j) sum -= numbers[i * kMinCodeGroup + j];
+    sums[i] = sum;
+  }
+  // Each place behind them is the sum of two places before.
+  for (int i = kMaxCodeGroups; i < kNumSums - 1; ++i) {
+    const int first = 2 * (i - kMaxCodeGroups);
+    sums[i] = sums[first] + sums[first + 1];
+  }
+  sums[kNumSums - 1] = 0;
+}
+
+// Packs rows of the input, in the order of the weights' columns. `to_int8` is that of Kernels.
+inline void pack_int4(const PackArgs& args, float (*to_int8)(const float*, int8_t*, int64_t)) {
+  const Int4Input to(args.packed, args.num_rows, args.k);
+  for (int m = args.first_row; m < args.last_row; ++m) {
+    const float* const row = args.x + (m - args.first_row) * args.stride;
+    for (int k = args.first_column; k < args.last_column; k += kInt8Group) {
+      const int columns = args.k - k < kInt8Group ? args.k - k : kInt8Group;
+      float ordered[kInt8Group];
+      const float* x = row + (k - args.first_column);
+      if (args.order != nullptr) {
+        for (int i = 0; i < columns; ++i) ordered[i] = row[args.order[k + i]];
+        x = ordered;
+      }
+      const int64_t at = to.at(k / kInt8Group, m);
+      int8_t* const numbers = to.numbers + at * kInt8Group;
+      if (columns < kInt8Group) memset(numbers, 0, kInt8Group);
+      to.scales[at] = to_int8(x, numbers, columns);
+      sum_numbers(numbers, to.sums + at * kNumSums);
+    }
+  }
+}
+
+// The groups of a panel that belong to a group of the input: where their codes are, and what of
+// them is widened once for all rows.
+struct Int4Block {
+  const uint8_t* codes;
+  int64_t group_bytes;  // from group to group
+  int group, groups;    // columns of a group, and how many there are
+  int columns;          // of all groups, padded
+  bool is_first;        // the totals begin at +0
+  int lines;            // that are prefetched for every eight columns
+  alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
+  alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
+
+  // Codes that are read so much later are prefetched now.
+  static constexpr int kAhead = 16 << 10;
+
+  // Columns of a group, of which the last one may have fewer.
+  int columns_of(int i) const { return columns - i * group < group ? columns - i * group : group; }
+
+  // The block of columns [k, k + kInt8Group) of a panel. Zero points that a matrix does not have
+  // are written with its first block only.
+  FORCE_INLINE void move_to(const Int4Header& header, const uint8_t* panel, int k,
+                            int all_columns) {
+    const int left = all_columns - k;
+    group = header.group;
+    group_bytes = int4_group_bytes(header);
+    codes = panel + k / group * group_bytes;
+    columns = left < kInt8Group ? left : kInt8Group;
+    groups = (columns + group - 1) / group;
+    is_first = k == 0;
+    for (int i = 0; i < groups; ++i) {
+      const uint8_t* const side = codes + i * group_bytes + columns_of(i) * (kInt8Panel / 2);
+      widen_scales(header.scales, side, scales[i]);
+      if (!header.has_zeros) continue;
+      const uint8_t* const bytes = side + kInt8Panel * size_of_scale(header.scales);
+      for (int j = 0; j < kInt8Panel; j += 16) store(zeros[i] + j, load_bytes(bytes + j));
+    }
+  }
+  void set_zeros(int zero) {
+    for (auto& of_group : zeros) {
+      for (int32_t& of_output : of_group) of_output = zero;
+    }
+  }
+};
+
+// For every panel and every group of the input's columns, calls
+//   Tiles::multiply(input, place of the first row in it, rows, values, block, totals)
+// which adds the block to the totals (rows, kInt8Panel) of up to kInt8RowBlock rows.
+template <class Tiles>
+void multiply_int4_panels(const MatmulArgs& args) {
+  const auto& header = *(const Int4Header*)args.weights;
+  const auto* const panels = (const uint8_t*)args.weights + sizeof header;
+  const Int4Input input(args.packed, args.num_rows, args.k);
+  const int columns = (int)int4_columns(args.k, header.group);
+  alignas(64) float total[kInt8RowBlock * kInt8Panel];
+  Int4Block block;
+  if (!header.has_zeros) block.set_zeros(zero_of(header.values));
+  for (int row = args.first_row; row < args.last_row; row += kInt8RowBlock) {
+    const int left = args.last_row - row, rows = left < kInt8RowBlock ? left : kInt8RowBlock;
+    for (int n = args.first; n < args.last; n += kInt8Panel) {
+      const uint8_t* const panel = panels + n / kInt8Panel * args.weight_stride;
+      for (int k = 0; k < args.k; k += kInt8Group) {
+        block.move_to(header, panel, k, columns);
+        Tiles::multiply(input, input.at(k / kInt8Group, row), rows, header.values, block, total);
+      }
+      const int outputs = args.last - n < kInt8Panel ? args.last - n : kInt8Panel;
+      for (int m = 0; m < rows; ++m) {
+        float* const y = args.y + (row + m) * args.y_stride + n;
+        for (int i = 0; i < outputs; i += 16) {
+          store_part(y + i, outputs - i, load(total + m * kInt8Panel + i));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pagedinfer

@@ -1,0 +1,216 @@
+// Products with codes of 4 bits: every kernel that the processor can run against the definition.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ops/cpu/int4_format.h"
+#include "ops/cpu/packed_format.h"
+#include "tests/support/bits_hash.h"
+#include "tests/support/int4_reference.h"
+#include "tests/support/ops_support.h"
+
+namespace pagedinfer {
+
+namespace {
+
+constexpr int64_t kGroups[] = {32, 64, 128, 256, 512, 0};
+
+struct Int4Product {
+  std::string name;
+  ProductKernels kernels;
+};
+std::vector<Int4Product> int4_products() {
+  std::vector<Int4Product> all;
+  for (const Kernels* kernels : usable_kernels()) {
+    all.push_back({kernels->name, kernels->product_int4});
+  }
+  if (has_vnni()) all.push_back({"vnni", kVnniInt4Product});
+  return all;
+}
+
+struct Int4Case {
+  int rows;
+  CodeMatrix w;
+  std::vector<float> x;
+};
+Int4Case random_int4_case(std::mt19937& random, int rows, int k, int n, int64_t group, int kind,
+                          bool is_ordered, Numbers numbers = Numbers::kNormal) {
+  return {rows, random_codes(random, n, k, group, kind, is_ordered),
+          random_numbers(random, size_t(rows) * k, numbers)};
+}
+
+// Weights whose end is followed by a page that cannot be read.
+struct PackedCodesMatrix {
+  explicit PackedCodesMatrix(const CodeMatrix& w)
+      : memory((size_t(int4_bytes(w.source())) + 63) / 64 * 64),
+        matrix(begin_int4(w.source(), memory.data())) {
+    const CodeSource source = w.source();
+    for (int64_t first = 0; first < w.rows; first += kPackedWeightRows) {
+      pack_int4_rows(source, first, std::min<int64_t>(kPackedWeightRows, w.rows - first), matrix);
+    }
+  }
+  GuardedBytes memory;
+  Tensor matrix;
+};
+
+// `split`: packs and multiplies in several calls, as several threads do.
+std::vector<float> multiply_int4(const ProductKernels& kernels, const Int4Case& c,
+                                 const Tensor& weights, std::mt19937* split = nullptr) {
+  const int k = static_cast<int>(c.w.cols), n = static_cast<int>(c.w.rows);
+  const int x_stride = k + 3, y_stride = n + 2;
+  std::vector<float> x(size_t(c.rows) * x_stride), all;
+  std::vector<float> y(size_t(c.rows) * y_stride, -1.0f);
+  for (int m = 0; m < c.rows; ++m) {
+    std::copy_n(&c.x[size_t(m) * k], k, &x[size_t(m) * x_stride]);
+  }
+  const auto below = [&](int limit) { return static_cast<int>((*split)() % limit); };
+  const int padded = (c.rows + 15) / 16 * 16, groups = (k + 255) / 256;
+  const GuardedBytes packed(size_t(padded) * groups * 256 * 4);  // what CpuBackend has for it
+  const int32_t* const order = column_order(weights);
+  for (int first = 0; first < c.rows;) {
+    const int last = split ? std::min(c.rows, first + 16 * (1 + below(3))) : c.rows;
+    for (int column = 0; column < k;) {
+      const int end = split && order == nullptr ? std::min(k, column + 256 * (1 + below(3))) : k;
+      kernels.pack({&x[size_t(first) * x_stride + column], x_stride, c.rows, k, first, last, column,
+                    end, packed.data(), order});
+      column = end;
+    }
+    first = last;
+  }
+  const GuardedBytes scratch{size_t(kMultiplyScratch)};
+  for (int first_row = 0; first_row < c.rows;) {
+    const int last_row = split ? std::min(c.rows, first_row + 16 * (1 + below(4))) : c.rows;
+    for (int first = 0; first < n;) {
+      const int last = split ? std::min(n, first + 64 * (1 + below(3))) : n;
+      kernels.multiply({.packed = packed.data(),
+                        .num_rows = c.rows,
+                        .k = k,
+                        .weights = weights.data,
+                        .weight_stride = weights.stride,
+                        .y = y.data(),
+                        .y_stride = y_stride,
+                        .first_row = first_row,
+                        .last_row = last_row,
+                        .first = first,
+                        .last = last,
+                        .scratch = scratch.data()});
+      first = last;
+    }
+    first_row = last_row;
+  }
+  for (int m = 0; m < c.rows; ++m) {
+    const float* row = &y[size_t(m) * y_stride];
+    all.insert(all.end(), row, row + n);
+    if (row[n] != -1.0f || row[n + 1] != -1.0f) all.push_back(NAN);  // something was written
+  }
+  return all;
+}
+
+void check_int4_case(const std::vector<Int4Product>& products, const Int4Case& c,
+                     std::mt19937* split = nullptr) {
+  const FlushDenormals guard;
+  const std::vector<float> right = int4_product(c.x, c.w);
+  const PackedCodesMatrix packed(c.w);
+  for (const auto& [name, kernels] : products) {
+    INFO(name << ": " << c.rows << " rows, " << c.w.cols << " columns, " << c.w.rows
+              << " outputs, groups of " << c.w.group << ", scales "
+              << static_cast<int>(c.w.scale_type) << (c.w.zeros.empty() ? "" : ", zero points")
+              << (c.w.order.empty() ? "" : ", an order"));
+    CHECK(num_different(multiply_int4(kernels, c, packed.matrix, split), right) == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every kernel of products with codes of 4 bits gives the definition's bits") {
+  const std::vector<Int4Product> products = int4_products();
+  std::string names;
+  for (const Int4Product& product : products) names += " " + product.name;
+  MESSAGE("kernels:" << names);
+  std::mt19937 random(1);
+  const auto below = [&](int n) { return static_cast<int>(random() % n); };
+  for (int i = 0; i < 120; ++i) {
+    const auto numbers = static_cast<Numbers>(i % kNumKindsOfNumbers);
+    const Int4Case c =
+        random_int4_case(random, 1 + below(i % 4 ? 14 : 70), 1 + below(i % 3 ? 300 : 900),
+                         1 + below(i % 2 ? 70 : 200), kGroups[below(std::size(kGroups))],
+                         below(kNumKindsOfCodes), random() % 3 == 0, numbers);
+    check_int4_case(products, c, i % 2 ? &random : nullptr);
+  }
+}
+
+TEST_CASE("products with codes of 4 bits at the edges of groups and panels are the definition's") {
+  const std::vector<Int4Product> products = int4_products();
+  std::mt19937 random(2);
+  int kind = 0;
+  for (const int k : {1, 7, 8, 31, 32, 33, 63, 64, 65, 128, 255, 256, 257, 320, 512, 513}) {
+    for (const int64_t group : kGroups) {
+      const int rows = 1 + static_cast<int>(random() % 27);
+      check_int4_case(
+          products, random_int4_case(random, rows, k, 65, group, kind++ % kNumKindsOfCodes, false));
+    }
+  }
+  for (const int n : {1, 15, 16, 17, 63, 64, 128}) {
+    check_int4_case(products, random_int4_case(random, 3, 300, n, 32, 1, false));
+  }
+  for (const int rows : {2, 6, 7, 12, 17, 18, 19, 33, 64, 65, 255, 256, 257, 300}) {
+    for (const int of : {0, 3, 6}) {
+      check_int4_case(products,
+                      random_int4_case(random, rows, 257, 64, rows % 2 ? 32 : 128, of, false));
+    }
+  }
+}
+
+TEST_CASE("products of the largest codes and inputs do not saturate on any instruction set") {
+  const std::vector<Int4Product> products = int4_products();
+  std::mt19937 random(3);
+  for (int round = 0; round < 32; ++round) {
+    Int4Case c = random_int4_case(random, 20, 512, 64, round % 2 ? 256 : 32,
+                                  round % 3 == 0 ? 6 : round % 2, false);
+    // All inputs are 127 or -127 of their groups, in runs of 1, 2, 4 or 512; codes follow them.
+    const int run = round / 4 % 4 == 3 ? 512 : 1 << (round / 4 % 4);
+    for (size_t i = 0; i < c.x.size(); ++i) c.x[i] = i / run % 2 ? -127.0f : 127.0f;
+    const bool is_fp4 = c.w.values == CodeValues::kFp4;
+    for (size_t i = 0; i < c.w.codes.size(); ++i) {
+      const bool is_high = i / run % 2 == size_t(round % 2);
+      c.w.codes[i] = static_cast<uint8_t>(is_fp4 ? (is_high ? 7 : 15) : (is_high ? 15 : 0));
+    }
+    for (uint8_t& zero : c.w.zeros) zero = round % 5 ? 16 : 0;
+    for (float& scale : c.w.scales) scale = 1;
+    CAPTURE(round);
+    check_int4_case(products, c);
+  }
+}
+
+TEST_CASE("a product with codes of 4 bits of several groups has the committed bits") {
+  // Changes only if the definition changes, with the commit that does so.
+  constexpr uint64_t kCommitted[] = {9527448812449751904u, 12617791240440980530u,
+                                     5680520535731672749u};
+  for (int kind = 0; kind < 3; ++kind) {
+    Int4Case c = {5, {.rows = 70, .cols = 704, .group = kind == 0 ? 128 : 32}, {}};
+    if (kind == 2) c.w.values = CodeValues::kFp4, c.w.scale_type = CodeScales::kE8M0;
+    for (int i = 0; i < c.rows * 704; ++i) {
+      c.x.push_back(static_cast<float>(i * 7919 % 2003 - 1001) / static_cast<float>(1 + i % 61));
+    }
+    for (int i = 0; i < 70 * 704; ++i) c.w.codes.push_back(uint8_t(i * 6151 % 1009 % 16));
+    for (int i = 0; i < 70 * c.w.groups(); ++i) {
+      c.w.scales.push_back(kind == 2 ? std::ldexp(1.0f, i * 31 % 17 - 12)
+                                     : static_cast<float>(i * 4099 % 509 - 254) / 4096.0f);
+      if (kind == 1) c.w.zeros.push_back(uint8_t(i * 13 % 17));
+    }
+    const PackedCodesMatrix packed(c.w);
+    for (const Int4Product& product : int4_products()) {
+      CAPTURE(product.name);
+      const FlushDenormals guard;
+      BitsHash hash;
+      for (const float y : multiply_int4(product.kernels, c, packed.matrix)) hash.add(bits_of(y));
+      CHECK(hash.value == kCommitted[kind]);
+    }
+  }
+}
+
+}  // namespace pagedinfer
