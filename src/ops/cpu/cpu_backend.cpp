@@ -115,15 +115,15 @@ void CpuBackend::for_weight_rows(int64_t rows, const F& f) {
   });
 }
 
-char* CpuBackend::take_packed(const PackedFormat& format, int64_t rows, int64_t cols) {
-  permanent_.push_back(HostMemory::of_large_pages(format.bytes(rows, cols), "packed weights"));
+char* CpuBackend::take_packed(int64_t bytes) {
+  permanent_.push_back(HostMemory::of_large_pages(bytes, "packed weights"));
   return permanent_.back().data();
 }
 
 Tensor CpuBackend::upload_matrix(Tensor host, DType dtype) {
   if (!packs(dtype)) return upload(host, dtype);
   const PackedFormat& format = packed_format(dtype, options_.isa);
-  char* const packed = take_packed(format, host.rows, host.cols);
+  char* const packed = take_packed(format.bytes(host.rows, host.cols));
   for_weight_rows(host.rows, [&](int64_t first, int64_t count, int) {
     Tensor rows = host;
     rows.data = static_cast<char*>(host.data) + first * host.stride * size_of(host.dtype);
@@ -137,7 +137,7 @@ Tensor CpuBackend::upload_matrix(const RowSource& source, DType dtype) {
   const int64_t rows = source.rows, cols = source.cols;
   const PackedFormat* const format = packs(dtype) ? &packed_format(dtype, options_.isa) : nullptr;
   const Tensor matrix = format != nullptr
-                            ? format->view(take_packed(*format, rows, cols), rows, cols)
+                            ? format->view(take_packed(format->bytes(rows, cols)), rows, cols)
                             : allocate(dtype, rows, cols);
   std::vector<std::vector<float>> wide(static_cast<size_t>(pool_.num_threads()));
   for_weight_rows(rows, [&](int64_t first, int64_t count, int worker) {
@@ -153,6 +153,14 @@ Tensor CpuBackend::upload_matrix(const RowSource& source, DType dtype) {
     } else {
       kernels_.to_f16(numbers.data(), matrix.row<f16>(first), count * cols);
     }
+  });
+  return matrix;
+}
+
+Tensor CpuBackend::upload_codes(const CodeSource& source) {
+  const Tensor matrix = begin_int4(source, take_packed(int4_bytes(source)));
+  for_weight_rows(source.rows, [&](int64_t first, int64_t count, int) {
+    pack_int4_rows(source, first, count, matrix);
   });
   return matrix;
 }
@@ -314,7 +322,9 @@ void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
   for_rows(out.rows, out.rows * out.cols, [&](int64_t i) {
     const int32_t token = int_at(tokens, i);
     CHECK(0 <= token && token < table.rows);
-    if (table.layout == Layout::kPanels) {
+    if (table.dtype == DType::kI4) {
+      widen_int4_row(table, token, out.row<float>(i));
+    } else if (table.layout == Layout::kPanels) {
       packed_format(table.dtype, options_.isa).widen_row(kernels_, table, token, out.row<float>(i));
     } else {
       widen_numbers(kernels_, table, token, 0, out.cols, out.row<float>(i));

@@ -7,6 +7,7 @@
 #include "ops/cpu/cpu_attention.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/drawn_tokens.h"
+#include "ops/cpu/int4_format.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/packed_format.h"
 #include "ops/cpu/prefaulter.h"
@@ -17,6 +18,8 @@ namespace pagedinfer {
 
 // The kernels of products with weights of this type in this layout.
 const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout layout);
+// Whether products with these weights, of equal columns, have the same packed input.
+bool share_input(const Tensor& a, const Tensor& b);
 // Bytes of MatmulArgs::scratch that they need for each thread.
 int64_t scratch_bytes(CpuIsa isa);
 
@@ -34,6 +37,9 @@ class CpuBackend final : public Ops {
   void add_low_rank(const LowRankRow& row, int64_t first, int64_t n, float* y) const override;
   bool packs(DType dtype) const override;
   int64_t matrix_bytes(Tensor host, DType dtype) const override;
+  bool keeps_codes() const override { return true; }
+  Tensor upload_codes(const CodeSource& source) override;
+  int64_t codes_bytes(const CodeSource& source) const override { return int4_bytes(source); }
   void reserve_kv(int64_t bytes) override;
   KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override;
   void clear_kv() override { kv_used_ = 0; }
@@ -80,16 +86,18 @@ class CpuBackend final : public Ops {
   // Calls f(first, count, worker) for the rows of a matrix of weights, in parallel.
   template <class F>
   void for_weight_rows(int64_t rows, const F& f);
-  char* take_packed(const PackedFormat& format, int64_t rows, int64_t cols);
+  char* take_packed(int64_t bytes);
   int64_t packed_input_bytes(const StepBounds& bounds) const;
   // Makes room for the packed input (rows, cols) of a product.
   static void make_room(HostMemory& packed, int64_t rows, int64_t cols);
-  // Packs x into packed_, unless gated_matmul() has packed it.
-  const void* pack_input(const Tensor& x, const ProductKernels& kernels);
+  // Packs x into packed_ for products with `weight`, unless gated_matmul() has packed it.
+  const void* pack_input(const Tensor& x, const Tensor& weight);
   // What products with such weights make of their input.
   DType input_type(DType weight) const {
-    return weight == DType::kI8 ? DType::kI8 : options_.compute;
+    return weight == DType::kI8 || weight == DType::kI4 ? weight : options_.compute;
   }
+  // Products whose weights share the packed input of x.
+  void multiply_packed(const Tensor& x, const void* packed, std::span<const Product> products);
   int threads_for(int64_t multiplications) const;
 
   // Outputs of gate and up that a thread computes together.

@@ -7,6 +7,7 @@
 #include "core/denormals.h"
 #include "core/numbers.h"
 #include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/int4_format.h"
 
 namespace pagedinfer {
 
@@ -21,7 +22,8 @@ BlockSize block_of(CpuIsa isa, DType input) {
   const bool is_amx = isa == CpuIsa::kAmx;
   switch (input) {
     case DType::kF32: return {64, 512};
-    case DType::kI8: return {is_amx ? 256 : 128, 256};
+    case DType::kI8:
+    case DType::kI4: return {is_amx ? 256 : 128, 256};
     default: return is_amx ? BlockSize{256, 128} : BlockSize{64, 256};
   }
 }
@@ -52,21 +54,25 @@ void CpuBackend::gated_matmul(Tensor x, const GatedProducts& products, Tensor ne
   const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
   const int columns = static_cast<int>(gate.rows);
   CHECK(gate.cols == k && up.cols == k && up.rows == columns && next.cols == columns);
-  CHECK(gate.dtype == up.dtype && gate.layout == up.layout);
   if (rows == 0) return;
-  const ProductKernels& kernels = product_of(options_, gate.dtype, gate.layout);
+  const ProductKernels& kernels = product_of(options_, up.dtype, up.layout);
   const ProductKernels& next_kernels = product_of(options_, next.dtype, next.layout);
   const auto activate =
       products.activation == Activation::kSilu ? kernels_.silu : kernels_.gelu_tanh;
-  const void* const packed = pack_input(x, kernels);
   make_room(gated_, rows, columns);
+  out = {gated_.data(), DType::kF32, rows, columns, columns, Layout::kRows};
+  // A gate with an input of its own is computed as a whole, in the place of the result.
+  const bool is_whole = !share_input(gate, up);
+  const Product whole = {gate, out};
+  if (is_whole) multiply_packed(x, pack_input(x, gate), {&whole, 1});
+  const void* const packed = pack_input(x, up);
 
   const int num_threads = threads_for(int64_t{2} * columns * rows * k);
-  const BlockTask size =
+  BlockTask size =
       block_task(block_of(options_.isa, input_type(next.dtype)), num_threads, rows, columns);
   const int64_t stride = size.columns + kApart;
   CHECK(size.rows * stride <= GateBlock::kSize);
-  out = {gated_.data(), DType::kF32, rows, columns, columns, Layout::kRows};
+  if (is_whole || column_order(next) != nullptr) size.packs = false;
   if (size.packs) out.dtype = input_type(next.dtype), out.layout = Layout::kPanels;
 
   // Threads go through the columns of the same rows, which stay in their caches.
@@ -77,7 +83,7 @@ void CpuBackend::gated_matmul(Tensor x, const GatedProducts& products, Tensor ne
     const int last = std::min(columns, first + size.columns);
     GateBlock& block = gate_blocks_[static_cast<size_t>(worker)];
     void* const scratch = multiply_scratch_.data() + worker * scratch_bytes(options_.isa);
-    const auto multiply = [&](const Tensor& weight, const Tensor& bias, float* y) {
+    const auto multiply = [&](const Tensor& weight, float* y) {
       kernels.multiply({.packed = packed,
                         .num_rows = rows,
                         .k = k,
@@ -90,16 +96,19 @@ void CpuBackend::gated_matmul(Tensor x, const GatedProducts& products, Tensor ne
                         .first = first,
                         .last = last,
                         .scratch = scratch});
-      for (int row = first_row; row < last_row && !bias.empty(); ++row, y += stride) {
-        kernels_.add(y, bias.row<float>(0) + first, last - first);
-      }
     };
-    multiply(gate, products.gate_bias, block.gate);
-    multiply(up, products.up_bias, block.up);
+    const auto add_bias = [&](const Tensor& bias, float* y) {
+      if (!bias.empty()) kernels_.add(y, bias.row<float>(0) + first, last - first);
+    };
+    if (!is_whole) multiply(gate, block.gate);
+    multiply(up, block.up);
     for (int row = first_row; row < last_row; ++row) {
       const int64_t at = (row - first_row) * stride;
       float* const result = size.packs ? block.gate + at : out.row<float>(row) + first;
-      activate(block.gate + at, block.up + at, result, last - first);
+      float* const of_gate = is_whole ? result : block.gate + at;
+      add_bias(products.gate_bias, of_gate);
+      add_bias(products.up_bias, block.up + at);
+      activate(of_gate, block.up + at, result, last - first);
     }
     if (!size.packs) return;
     next_kernels.pack(

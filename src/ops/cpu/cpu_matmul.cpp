@@ -7,6 +7,7 @@
 #include "core/numbers.h"
 #include "core/tensor.h"
 #include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/int4_format.h"
 #include "ops/cpu/int8_layout.h"
 
 namespace pagedinfer {
@@ -22,6 +23,7 @@ int64_t packed_bytes(int64_t num_rows, int64_t k) {
 
 const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout layout) {
   if (weight == DType::kI8) return int8_product_of(options.isa);
+  if (weight == DType::kI4) return int4_product_of(options.isa);
   const Kernels& kernels = kernels_of(options.isa);
   if (layout == Layout::kPanels) {
     if (options.isa == CpuIsa::kAmx) return kAmxPanelProduct;
@@ -36,7 +38,7 @@ const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout
     case DType::kBF16: return kernels.product_float_bf16;
     case DType::kF16: return kernels.product_float_f16;
     case DType::kI32: break;
-    case DType::kI8:
+    case DType::kI8: break;
     case DType::kI4: break;
   }
   CHECK(false);
@@ -54,9 +56,8 @@ struct TaskSize {
 };
 TaskSize task_size(int num_threads, int64_t outputs, int num_rows, DType weight, CpuIsa isa) {
   const bool is_amx = isa == CpuIsa::kAmx;
-  const int min_outputs = is_amx                 ? (num_rows > 64 ? 256 : 64)
-                          : weight == DType::kI8 ? kInt8Panel
-                                                 : 32;
+  const bool has_large_panels = weight == DType::kI8 || weight == DType::kI4;
+  const int min_outputs = is_amx ? (num_rows > 64 ? 256 : 64) : has_large_panels ? kInt8Panel : 32;
   const int max_outputs = is_amx ? 2048 : 1024;
   constexpr int kMinRows = 64, kPerThread = 4;
   if (num_threads == 1) return {static_cast<int>(outputs), num_rows};
@@ -80,8 +81,20 @@ void CpuBackend::make_room(HostMemory& packed, int64_t rows, int64_t cols) {
   packed = HostMemory::of_large_pages(packed_bytes(rows, cols), "the input of a product");
 }
 
-const void* CpuBackend::pack_input(const Tensor& x, const ProductKernels& kernels) {
-  if (x.layout == Layout::kPanels) return x.data;
+bool share_input(const Tensor& a, const Tensor& b) {
+  if (a.dtype != b.dtype || a.layout != b.layout) return false;
+  const int32_t *const of_a = column_order(a), *const of_b = column_order(b);
+  if (of_a == nullptr || of_b == nullptr) return of_a == of_b;
+  return std::equal(of_a, of_a + a.cols, of_b);
+}
+
+const void* CpuBackend::pack_input(const Tensor& x, const Tensor& weight) {
+  const ProductKernels& kernels = product_of(options_, weight.dtype, weight.layout);
+  const int32_t* const order = column_order(weight);
+  if (x.layout == Layout::kPanels) {
+    CHECK(x.dtype == input_type(weight.dtype) && order == nullptr);
+    return x.data;
+  }
   CHECK(x.dtype == DType::kF32);
   const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
   make_room(packed_, rows, k);
@@ -89,7 +102,8 @@ const void* CpuBackend::pack_input(const Tensor& x, const ProductKernels& kernel
   const int pack_rows = ceil_div(std::max(1, kMinPacked / k), kPackedRows) * kPackedRows;
   pool_.parallel_for(ceil_div(rows, pack_rows), [&](int task, int) {
     const int first = task * pack_rows, last = std::min(rows, first + pack_rows);
-    kernels.pack({x.row<float>(first), x.stride, rows, k, first, last, 0, k, packed_.data()});
+    kernels.pack(
+        {x.row<float>(first), x.stride, rows, k, first, last, 0, k, packed_.data(), order});
   });
   return packed_.data();
 }
@@ -100,8 +114,20 @@ int CpuBackend::threads_for(int64_t multiplications) const {
 }
 
 void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
+  if (x.rows == 0) return;
+  while (!products.empty()) {
+    size_t count = 1;
+    while (count < products.size() && share_input(products[0].weight, products[count].weight)) {
+      ++count;
+    }
+    multiply_packed(x, pack_input(x, products[0].weight), products.first(count));
+    products = products.subspan(count);
+  }
+}
+
+void CpuBackend::multiply_packed(const Tensor& x, const void* packed,
+                                 std::span<const Product> products) {
   const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
-  if (rows == 0 || products.empty()) return;
   const DType type = products[0].weight.dtype;
   const Layout layout = products[0].weight.layout;
   int64_t outputs = 0;
@@ -112,8 +138,6 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
     outputs += weight.rows;
   }
   const ProductKernels& kernels = product_of(options_, type, layout);
-  CHECK(x.layout == Layout::kRows || x.dtype == input_type(type));
-  const void* const packed = pack_input(x, kernels);
   const int num_threads = threads_for(outputs * rows * k);
   const TaskSize size = task_size(num_threads, outputs, rows, type, options_.isa);
   const int row_parts = ceil_div(rows, size.rows);

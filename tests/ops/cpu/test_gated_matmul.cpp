@@ -21,17 +21,24 @@ struct Case {
   Activation activation;
   std::vector<float> x, gate, up, down;
   std::vector<float> gate_bias, up_bias;  // or empty
+  // Orders of the columns of kI4: 0 is their own, others are shuffled by this seed.
+  unsigned gate_order = 0, up_order = 0, down_order = 0;
 };
 
-// Weights are in `type`; down has its own, which may differ in a checkpoint of float32 products.
+// The types of the weights. Those of gate and up may differ in a checkpoint with codes, that of
+// down in one of float32 products too.
 struct Types {
-  DType compute, type, down;
+  DType compute, gate, up, down;
 };
-constexpr Types kTypes[] = {{DType::kBF16, DType::kBF16, DType::kBF16},
-                            {DType::kBF16, DType::kI8, DType::kI8},
-                            {DType::kF32, DType::kF32, DType::kF32},
-                            {DType::kF32, DType::kBF16, DType::kF16},
-                            {DType::kF32, DType::kI8, DType::kI8}};
+constexpr Types kTypes[] = {{DType::kBF16, DType::kBF16, DType::kBF16, DType::kBF16},
+                            {DType::kBF16, DType::kI8, DType::kI8, DType::kI8},
+                            {DType::kF32, DType::kF32, DType::kF32, DType::kF32},
+                            {DType::kF32, DType::kBF16, DType::kBF16, DType::kF16},
+                            {DType::kF32, DType::kI8, DType::kI8, DType::kI8},
+                            {DType::kBF16, DType::kI4, DType::kI4, DType::kI4},
+                            {DType::kBF16, DType::kI4, DType::kI8, DType::kI4},
+                            {DType::kBF16, DType::kBF16, DType::kI4, DType::kI8},
+                            {DType::kF32, DType::kI4, DType::kI4, DType::kBF16}};
 
 Case random_case(std::mt19937& random, const Types& types, int rows, int k, int columns,
                  Numbers numbers) {
@@ -44,18 +51,30 @@ Case random_case(std::mt19937& random, const Types& types, int rows, int k, int 
     return w;
   };
   c.x = random_numbers(random, size_t(rows) * k, numbers);
-  c.gate = weights(int64_t{columns} * k, types.type);
-  c.up = weights(int64_t{columns} * k, types.type);
+  c.gate = weights(int64_t{columns} * k, types.gate);
+  c.up = weights(int64_t{columns} * k, types.up);
   c.down = weights(int64_t{c.outputs} * columns, types.down);
   if (random() % 2) c.gate_bias = random_numbers(random, size_t(columns), numbers);
   if (random() % 2) c.up_bias = random_numbers(random, size_t(columns), Numbers::kNormal);
+  if (random() % 3 == 0) c.gate_order = 1 + random() % 2;
+  if (random() % 3 == 0) c.up_order = 1 + random() % 2;
+  if (random() % 2) c.down_order = 1;
   return c;
 }
 
 // The device's form of the numbers; `memory` holds what it may only view.
-Tensor upload(Ops& ops, std::vector<float>& numbers, int rows, int cols, DType type,
+Tensor upload(Ops& ops, std::vector<float>& numbers, int rows, int cols, DType type, unsigned order,
               std::vector<std::unique_ptr<GuardedBytes>>& memory) {
   const Tensor floats = {numbers.data(), DType::kF32, rows, cols, cols};
+  if (type == DType::kI4) {
+    CodeSource codes = rounded_to_codes(stored_rows(floats), rows % 2 ? 32 : 128);
+    if (order > 0) {
+      codes.column_order.resize(static_cast<size_t>(cols));
+      std::iota(codes.column_order.begin(), codes.column_order.end(), 0);
+      std::shuffle(codes.column_order.begin(), codes.column_order.end(), std::mt19937(order));
+    }
+    return ops.upload_codes(codes);
+  }
   if (type == DType::kI8) return ops.upload_matrix(floats, type);
   memory.push_back(std::make_unique<GuardedBytes>(numbers.size() * size_t(size_of(type))));
   store_numbers(numbers.data(), std::ssize(numbers), type, memory.back()->data());
@@ -69,8 +88,10 @@ Tensor row(std::vector<float>& numbers) {
 
 // Checks that the results of the product after the gate are equal.
 void check_case(Ops& ops, const Types& types, Case c) {
-  INFO(ops.description() << ", " << name_of(types.type) << ", " << name_of(types.down) << ": "
-                         << c.rows << " x " << c.k << " x " << c.columns);
+  INFO(ops.description() << ", " << name_of(types.gate) << ", " << name_of(types.up) << ", "
+                         << name_of(types.down) << ": " << c.rows << " x " << c.k << " x "
+                         << c.columns << ", orders " << c.gate_order << ", " << c.up_order << ", "
+                         << c.down_order);
   std::vector<std::unique_ptr<GuardedBytes>> memory;
   const int x_stride = c.k + 3;
   std::vector<float> x(size_t(c.rows) * x_stride);
@@ -80,12 +101,12 @@ void check_case(Ops& ops, const Types& types, Case c) {
   const Tensor input = {x.data(), DType::kF32, c.rows, c.k, x_stride};
   const Tensor shape = {nullptr, DType::kF32, c.rows, c.columns, c.columns};
   GatedProducts products = {
-      .gate = {upload(ops, c.gate, c.columns, c.k, types.type, memory), shape},
-      .up = {upload(ops, c.up, c.columns, c.k, types.type, memory), shape},
+      .gate = {upload(ops, c.gate, c.columns, c.k, types.gate, c.gate_order, memory), shape},
+      .up = {upload(ops, c.up, c.columns, c.k, types.up, c.up_order, memory), shape},
       .gate_bias = row(c.gate_bias),
       .up_bias = row(c.up_bias),
       .activation = c.activation};
-  const Tensor down = upload(ops, c.down, c.outputs, c.columns, types.down, memory);
+  const Tensor down = upload(ops, c.down, c.outputs, c.columns, types.down, c.down_order, memory);
   const auto finish = [&](const Tensor& gated) {
     std::vector<float> y(size_t(c.rows) * c.outputs, -1.0f);
     const Product product = {down, {y.data(), DType::kF32, c.rows, c.outputs, c.outputs}};

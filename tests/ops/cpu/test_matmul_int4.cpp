@@ -124,6 +124,15 @@ void check_int4_case(const std::vector<Int4Product>& products, const Int4Case& c
   }
 }
 
+// Every instruction set with several numbers of threads.
+std::vector<std::unique_ptr<Ops>> int4_ops(DType compute = DType::kBF16) {
+  std::vector<std::unique_ptr<Ops>> all;
+  for (const CpuIsa isa : available_isas()) {
+    for (const int threads : {1, 3}) all.push_back(make_cpu_ops({isa, threads, compute}));
+  }
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("every kernel of products with codes of 4 bits gives the definition's bits") {
@@ -186,6 +195,50 @@ TEST_CASE("products of the largest codes and inputs do not saturate on any instr
   }
 }
 
+TEST_CASE("products with codes of 4 bits may mix schemes, on every number of threads") {
+  std::mt19937 random(4);
+  const auto below = [&](int n) { return static_cast<int>(random() % n); };
+  for (int i = 0; i < 24; ++i) {
+    const int k = 1 + below(i % 3 ? 200 : 700), rows = 1 + below(i % 4 ? 20 : 200);
+    const std::vector<float> x = random_numbers(random, size_t(rows) * k, Numbers::kNormal);
+    std::vector<CodeMatrix> w;
+    for (int j = 0; j <= i % 4; ++j) {
+      w.push_back(random_codes(random, 1 + below(300), k, kGroups[below(std::size(kGroups))],
+                               below(kNumKindsOfCodes), random() % 2 == 0));
+      // Neighbours may share an order, of which each has a copy.
+      if (j > 0 && random() % 2 == 0) w[size_t(j)].order = w[size_t(j) - 1].order;
+    }
+    // And a product in int8 among them.
+    std::vector<float> int8 = random_numbers(random, size_t(40) * k, Numbers::kNormal);
+    const FlushDenormals guard;
+    std::vector<std::vector<float>> right;
+    for (const CodeMatrix& matrix : w) right.push_back(int4_product(x, matrix));
+    right.insert(right.begin() + 1, int8_product(x, int8, k));
+    for (const auto& ops : int4_ops()) {
+      CAPTURE(ops->description());
+      REQUIRE(ops->keeps_codes());
+      std::vector<Tensor> weights;
+      for (const CodeMatrix& matrix : w) {
+        const int64_t before = ops->held_bytes();
+        weights.push_back(ops->upload_codes(matrix.source()));
+        CodeSource shape = matrix.source();
+        shape.read = nullptr;
+        CHECK(ops->held_bytes() - before == ops->codes_bytes(shape));
+      }
+      weights.insert(weights.begin() + 1, ops->upload_matrix(view(int8, 40, k), DType::kI8));
+      std::vector<std::vector<float>> out;
+      std::vector<Product> products;
+      for (const Tensor& weight : weights) {
+        out.emplace_back(static_cast<size_t>(rows * weight.rows));
+        products.push_back({weight, view(out.back(), rows, weight.rows)});
+      }
+      std::vector<float> input = x;
+      ops->matmul(view(input, rows, k), products);
+      for (size_t j = 0; j < out.size(); ++j) CHECK(num_different(out[j], right[j]) == 0);
+    }
+  }
+}
+
 TEST_CASE("a product with codes of 4 bits of several groups has the committed bits") {
   // Changes only if the definition changes, with the commit that does so.
   constexpr uint64_t kCommitted[] = {9527448812449751904u, 12617791240440980530u,
@@ -209,6 +262,87 @@ TEST_CASE("a product with codes of 4 bits of several groups has the committed bi
       BitsHash hash;
       for (const float y : multiply_int4(product.kernels, c, packed.matrix)) hash.add(bits_of(y));
       CHECK(hash.value == kCommitted[kind]);
+    }
+  }
+}
+
+TEST_CASE("a row of a product with codes of 4 bits does not depend on the rows beside it") {
+  std::mt19937 random(5);
+  const auto below = [&](int n) { return static_cast<int>(random() % n); };
+  constexpr int kRows = 300, kColumns = 600, kOutputs = 200;
+  const std::vector<float> x = random_numbers(random, kRows * kColumns, Numbers::kNormal);
+  const CodeMatrix w = random_codes(random, kOutputs, kColumns, 64, 3, false);
+  std::vector<float> whole;
+  for (const auto& ops : int4_ops()) {
+    CAPTURE(ops->description());
+    const Tensor weights = ops->upload_codes(w.source());
+    const auto rows_of = [&](int first, int last) {
+      std::vector<float> rows(x.begin() + first * kColumns, x.begin() + last * kColumns);
+      std::vector<float> y(size_t(last - first) * kOutputs);
+      const Product product = {weights, view(y, last - first, kOutputs)};
+      ops->matmul(view(rows, last - first, kColumns), {&product, 1});
+      return y;
+    };
+    const std::vector<float> all = rows_of(0, kRows);
+    if (whole.empty()) whole = all;
+    CHECK(num_different(all, whole) == 0);
+    for (int i = 0; i < 20; ++i) {
+      const int first = below(kRows), last = first + 1 + below(i % 2 ? kRows - first : 1);
+      const std::vector<float> same_rows(whole.begin() + first * kOutputs,
+                                         whole.begin() + last * kOutputs);
+      CHECK(num_different(rows_of(first, last), same_rows) == 0);
+    }
+  }
+}
+
+TEST_CASE("input that is not finite makes its row of a product with codes NaN, and no other") {
+  constexpr int kColumns = 400, kOutputs = 70, kRows = 9;
+  std::mt19937 random(7);
+  const CodeMatrix w = random_codes(random, kOutputs, kColumns, 128, 0, false);
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    std::vector<float> x = random_numbers(random, kRows * kColumns, Numbers::kNormal);
+    x[3 * kColumns + 399] = bad;
+    for (const auto& ops : int4_ops()) {
+      const Tensor weights = ops->upload_codes(w.source());
+      std::vector<float> y(kRows * kOutputs);
+      const Product product = {weights, view(y, kRows, kOutputs)};
+      ops->matmul(view(x, kRows, kColumns), {&product, 1});
+      for (int m = 0; m < kRows; ++m) {
+        for (int n = 0; n < kOutputs; ++n) REQUIRE(std::isnan(y[m * kOutputs + n]) == (m == 3));
+      }
+    }
+  }
+}
+
+TEST_CASE("rows of a table of codes are looked up as their values") {
+  std::mt19937 random(8);
+  const auto below = [&](int n) { return static_cast<int>(random() % n); };
+  for (int round = 0; round < 14; ++round) {
+    const int vocab = 1 + below(150), hidden = 1 + below(300);
+    const CodeMatrix table = random_codes(random, vocab, hidden, kGroups[below(std::size(kGroups))],
+                                          round % kNumKindsOfCodes, round % 2 == 0);
+    Batch batch;
+    for (int i = 1 + below(40); i > 0; --i) {
+      batch.tokens.push_back(below(vocab));
+      batch.positions.push_back(i);
+    }
+    const FlushDenormals guard;
+    std::vector<float> values(size_t(vocab) * hidden);
+    dequantized(table.source()).read(0, vocab, values.data());
+    for (const auto& ops : int4_ops()) {
+      const Tensor packed = ops->upload_codes(table.source());
+      const BatchView staged = ops->stage(batch);
+      const int64_t count = std::ssize(batch.tokens);
+      const Tensor out = ops->scratch(DType::kF32, count, hidden);
+      ops->embed(packed, staged.tokens, 1.5f, out);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t row = batch.tokens[size_t(i)];
+        for (int place = 0; place < hidden; ++place) {
+          const int64_t c = table.column(place);
+          REQUIRE(same(values[size_t(row * hidden + c)], table.value(row, place)));
+          REQUIRE(same(out.row<float>(i)[c], table.value(row, place) * 1.5f));
+        }
+      }
     }
   }
 }
