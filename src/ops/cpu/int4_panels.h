@@ -54,11 +54,10 @@ struct Int4Block {
   int group, groups;    // columns of a group, and how many there are
   int columns;          // of all groups, padded
   bool is_first;        // the totals begin at +0
-  int lines;            // that are prefetched for every eight columns
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
 
-  // Codes that are read so much later are prefetched now.
+  // What lies so much further on is prefetched with each line.
   static constexpr int kAhead = 16 << 10;
 
   // Columns of a group, of which the last one may have fewer.
@@ -75,8 +74,12 @@ struct Int4Block {
     columns = left < kInt8Group ? left : kInt8Group;
     groups = (columns + group - 1) / group;
     is_first = k == 0;
+    const int64_t side_bytes = int4_side_bytes(header);
     for (int i = 0; i < groups; ++i) {
       const uint8_t* const side = codes + i * group_bytes + columns_of(i) * (kInt8Panel / 2);
+      for (int64_t at = 0; at < side_bytes; at += 64) {
+        _mm_prefetch((const char*)side + kAhead + at, _MM_HINT_T1);
+      }
       widen_scales(header.scales, side, scales[i]);
       if (!header.has_zeros) continue;
       const uint8_t* const bytes = side + kInt8Panel * size_of_scale(header.scales);

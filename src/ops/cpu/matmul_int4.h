@@ -15,13 +15,13 @@ constexpr int kInt4Vectors = kNativeLanes == 16 ? 4 : 2;
 constexpr int kInt4Outputs = kInt4Vectors * kNativeLanes;  // of a tile
 // Rows from which codes become bytes first. The shift and the table cost instructions that
 // multiply too where there is no room beside them.
-constexpr int kUnpackedRows = kNativeLanes == 16 ? 3 * kInt4Rows : 1;
+constexpr int kUnpackedRows = kNativeLanes == 16 ? 8 * kInt4Rows : 1;
 
 // Weights of a tile: eight columns of its outputs, of which the first and the second half are asked
 // for apart.
 template <CodeValues kValues>
 struct PackedCodes {
-  static constexpr int kEightBytes = kInt4EightBytes;
+  static constexpr int kEightBytes = kInt4EightBytes, kPrefetched = kEightBytes / 64;
   template <int kHalf>
   static FORCE_INLINE NativeCodes numbers(const uint8_t* eight) {
     const NativeCodes both = load_codes(eight);
@@ -29,7 +29,7 @@ struct PackedCodes {
   }
 };
 struct UnpackedCodes {
-  static constexpr int kEightBytes = 2 * kInt4EightBytes;
+  static constexpr int kEightBytes = 2 * kInt4EightBytes, kPrefetched = 0;
   template <int kHalf>
   static FORCE_INLINE NativeCodes numbers(const uint8_t* eight) {
     return load_codes(eight + kHalf * kInt4EightBytes);
@@ -78,9 +78,9 @@ struct Int4Tiles {
       });
       const uint8_t* eight = w;
       for (int i = 0; i < block.columns_of(g); i += kInt4Eight, x += kInt4Eight) {
-        for (int line = 0; line < block.lines; ++line) {
+        unrolled<Codes::kPrefetched>([&]<int line>() INLINE_LAMBDA {
           _mm_prefetch((const char*)eight + Int4Block::kAhead + line * 64, _MM_HINT_T1);
-        }
+        });
         unrolled<2>([&]<int half>() INLINE_LAMBDA {
           NativeCodes weights[kInt4Vectors];
           unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
@@ -116,14 +116,13 @@ struct Int4Tiles {
   }
 
   template <class Codes>
-  static void multiply_rows(const Int4Input& input, int64_t at, int rows, Int4Block& block,
-                            const uint8_t* w, int64_t group_bytes, int lines, float* total) {
+  static void multiply_rows(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
+                            const uint8_t* w, int64_t group_bytes, float* total) {
     const int tiles = (rows + kInt4Rows - 1) / kInt4Rows;
     alignas(64) float part[kInt4Rows * kInt4Outputs];
     for (int output = 0; output < kInt8Panel; output += kInt4Outputs) {
       for (int t = 0; t < tiles; ++t) {
         const int first = rows * t / tiles, last = rows * (t + 1) / tiles;
-        block.lines = t == 0 ? lines : 0;
         with_rows<kInt4Rows>(last - first, [&]<int kRows>() {
           tile<Codes, kRows>(input, at + first, block, w, group_bytes, output, part,
                              total + first * kInt8Panel);
@@ -133,23 +132,22 @@ struct Int4Tiles {
   }
 
   template <CodeValues kValues>
-  static void multiply(const Int4Input& input, int64_t at, int rows, Int4Block& block,
+  static void multiply(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
                        float* total) {
     if constexpr (kUnpackedRows > 1) {
       if (rows < kUnpackedRows) {
-        constexpr int kLines = kInt4EightBytes / 64;
         return multiply_rows<PackedCodes<kValues>>(input, at, rows, block, block.codes,
-                                                   block.group_bytes, kLines, total);
+                                                   block.group_bytes, total);
       }
     }
     alignas(64) uint8_t bytes[kInt8Group * kInt8Panel];
     unpack_codes<kValues>(block, bytes);
     multiply_rows<UnpackedCodes>(input, at, rows, block, bytes, int64_t{block.group} * kInt8Panel,
-                                 0, total);
+                                 total);
   }
 
   static void multiply(const Int4Input& input, int64_t at, int rows, CodeValues values,
-                       Int4Block& block, float* total) {
+                       const Int4Block& block, float* total) {
     if (values == CodeValues::kUniform) {
       multiply<CodeValues::kUniform>(input, at, rows, block, total);
     } else {
