@@ -23,7 +23,44 @@ constexpr int kTotalRows = 128;      // whose totals, of 32 outputs, stay in the
 constexpr int kHeldBytes = 1 << 20;  // of the input, in the second-level cache
 constexpr int kHeldInt8Columns = kHeldBytes / kInt8RowBlock;
 
-template <class Tiles>
+// The sums of row m and one half of the outputs as float32.
+FORCE_INLINE f32x16 sums_of_row(const int32_t* sums, int m, int half) {
+  const i32x16 sum = load(sums + m / 16 * 512 + half * 256 + m % 16 * 16);
+  f32x16 wide;
+  for (int p = 0; p < kParts; ++p) wide.part[p] = __builtin_convertvector(sum.part[p], Native);
+  return wide;
+}
+
+// Where the sums of a group of columns go. The place of row m and output n in the 32 x 32 sums is
+// that of tiles: the first 16 rows by outputs 0 to 15, and 16 to 31; then the other rows.
+struct Int8Target {
+  float* totals;        // (32, 32)
+  const float* scales;  // of the rows
+  bool is_first;        // the totals begin at +0
+
+  // Adds `count` rows from row `first` on.
+  template <int count>
+  FORCE_INLINE void add(const int32_t* sums, int first) const {
+    is_first ? add<count, true>(sums, first) : add<count, false>(sums, first);
+  }
+
+ private:
+  // totals = fma(float(sum), scale of the row, totals)
+  template <int count, bool kFirst>
+  FORCE_INLINE void add(const int32_t* sums, int first) const {
+#pragma GCC unroll 8
+    for (int m = first; m < first + count; ++m) {
+      const f32x16 scale = broadcast(scales[m]);
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        float* const to = totals + m * kInt8Block + half * 16;
+        store(to, fma(sums_of_row(sums, m, half), scale, kFirst ? broadcast(0.0f) : load(to)));
+      }
+    }
+  }
+};
+
+template <class Tiles, class Target>
 class Int8Pipeline {
  public:
   // A block of weights and of the input, whose second 16 rows begin `second` numbers further on.
@@ -33,14 +70,9 @@ class Int8Pipeline {
     const uint8_t* weights;
     int steps;  // of kInt8Step columns, at most 4
   };
-  // Where the sums of a group go.
-  struct Target {
-    float* totals;        // (32, 32)
-    const float* scales;  // of the rows
-    bool is_first;        // the totals begin at +0
-  };
 
-  FORCE_INLINE void multiply(const Operands& o, const Target& target, RowPrefetcher& prefetcher,
+  template <class Prefetcher>
+  FORCE_INLINE void multiply(const Operands& o, const Target& target, Prefetcher& prefetcher,
                              int lines) {
     exchange<0>();
     Tiles::template load<4>(o.weights, kFourBytes);
@@ -74,7 +106,7 @@ class Int8Pipeline {
       }
       add_rows(i * kRowsOfAPart);
     }
-    step_on(target);
+    step_on(target, true);
   }
   // Completes the totals of all that was multiplied.
   void drain() {
@@ -84,15 +116,16 @@ class Int8Pipeline {
       exchange<1>();
       exchange<2>();
       exchange<3>();
-      step_on(nothing_);
+      step_on({}, false);
     }
   }
 
  private:
   static constexpr int kRowsOfAPart = 8;
   struct Sums {
-    int32_t* sums;  // tiles: the first 16 rows by outputs 0 to 15, 16 to 31; the other rows
+    int32_t* sums;
     Target target;
+    bool is_used;
   };
 
   // Stores a tile of the block before and begins one of this block.
@@ -101,38 +134,17 @@ class Int8Pipeline {
     Tiles::template store<kTile>(multiplied_.sums + kTile * 256, 64);
     Tiles::template zero<kTile>();
   }
-  FORCE_INLINE void step_on(const Target& target) {
+  FORCE_INLINE void step_on(const Target& target, bool is_used) {
     int32_t* const free = stored_.sums;
     stored_ = multiplied_;
-    multiplied_ = {free, target};
+    multiplied_ = {free, target, is_used};
   }
   FORCE_INLINE void add_rows(int first) {
-    stored_.target.is_first ? add_rows<true>(first) : add_rows<false>(first);
-  }
-  // totals = fma(float(sum), scale of the row, totals)
-  template <bool kFirst>
-  FORCE_INLINE void add_rows(int first) {
-#pragma GCC unroll 8
-    for (int m = first; m < first + kRowsOfAPart; ++m) {
-      const f32x16 scale = broadcast(stored_.target.scales[m]);
-#pragma GCC unroll 2
-      for (int half = 0; half < 2; ++half) {
-        const i32x16 sum = load(stored_.sums + m / 16 * 512 + half * 256 + m % 16 * 16);
-        float* const to = stored_.target.totals + m * kInt8Block + half * 16;
-        f32x16 products;
-        for (int p = 0; p < kParts; ++p) {
-          products.part[p] = __builtin_convertvector(sum.part[p], Native);
-        }
-        store(to, fma(products, scale, kFirst ? broadcast(0.0f) : load(to)));
-      }
-    }
+    if (stored_.is_used) stored_.target.template add<kRowsOfAPart>(stored_.sums, first);
   }
 
   alignas(64) int32_t sums_[2][kInt8BlockSums];
-  alignas(64) float unused_[kInt8BlockSums];
-  float no_scales_[kInt8Block] = {};
-  const Target nothing_ = {unused_, no_scales_, true};
-  Sums multiplied_ = {sums_[0], nothing_}, stored_ = {sums_[1], nothing_};
+  Sums multiplied_ = {sums_[0], {}, false}, stored_ = {sums_[1], {}, false};
 };
 
 template <class Tiles>
@@ -253,7 +265,7 @@ class TileInt8Product {
   const Int8Input<int8_t> input_;
   const bool streams_;  // whole lines of y go past the caches, so that they are not read first
   alignas(64) float totals_[kTotalRows * kInt8Block];
-  Int8Pipeline<Tiles> pipeline_;
+  Int8Pipeline<Tiles, Int8Target> pipeline_;
 };
 
 // Tiles take columns by kInt8Step, to which weights and input are padded.
