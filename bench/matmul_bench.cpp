@@ -1,9 +1,9 @@
-// Products with weights in bfloat16, float16 or int8 on the CPU, beside two bounds that are
-// measured in the same run on the same threads: bare multiplications of that kind, and reading
-// memory. Weights are not in the cache: each call takes the next of many copies.
+// Products with weights in bfloat16, float16, int8 or codes of 4 bits on the CPU, beside two bounds
+// that are measured in the same run on the same threads: bare multiplications of that kind, and
+// reading memory. Weights are not in the cache: each call takes the next of many copies.
 //
-//   pagedinfer_matmul_bench [--threads N] [--isa NAME] [--type f32|f16|bf16|int8] [--packed]
-//   [--json]
+//   pagedinfer_matmul_bench [--threads N] [--isa NAME] [--type f32|f16|bf16|int8|int4] [--packed]
+//   [--group COLUMNS] [--json]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,6 +41,7 @@ struct Options {
   CpuIsa isa = available_isas().back();
   DType compute = DType::kBF16, weight = DType::kBF16;
   bool packed = false;  // bfloat16 weights are packed
+  int64_t group = 128;  // of columns of int4 that share a scale
   bool json = false;
 };
 
@@ -52,23 +53,30 @@ void run(const Options& options) {
     state = state * 1664525u + 1013904223u;
     w = static_cast<uint16_t>((state >> 16 & 0x8000) | (0x3b80 + (state >> 18 & 0x1ff)));
   }
-  const auto size_of_weight = static_cast<double>(size_of(options.weight));
+  const bool is_int8 = options.weight == DType::kI8 || options.weight == DType::kI4;
 
   for (const auto& [k, n] : {std::pair{2048, 2048}, {2048, 8192}, {8192, 2048}, {2048, 32000}}) {
-    const DevicePeaks peaks = measure_cpu_peaks(
-        {options.isa, options.threads, options.compute},
-        options.weight == DType::kI8 ? Quantization::kInt8 : Quantization::kNone, now);
-    const double peak_flops =
-        options.weight == DType::kI8 ? peaks.int8_flops_per_second : peaks.flops_per_second;
+    const DevicePeaks peaks =
+        measure_cpu_peaks({options.isa, options.threads, options.compute},
+                          is_int8 ? Quantization::kInt8 : Quantization::kNone, now);
+    const double peak_flops = is_int8 ? peaks.int8_flops_per_second : peaks.flops_per_second;
     const double peak_bytes = peaks.bytes_per_second;
     const int64_t size = int64_t{k} * n;
     const int copies = static_cast<int>(static_cast<int64_t>(memory.size()) / size);
     const auto ops = make_cpu_ops({options.isa, options.threads, options.compute, options.packed});
     std::vector<Tensor> weights;
+    double weight_bytes = static_cast<double>(size);
     for (int i = 0; i < copies; ++i) {
       const DType stored = options.weight == DType::kF16 ? DType::kF16 : DType::kBF16;
       const Tensor host = {memory.data() + i * size, stored, n, k, k};
-      weights.push_back(ops->upload_matrix(host, options.weight));
+      if (options.weight == DType::kI4) {
+        const CodeSource codes = rounded_to_codes(stored_rows(host), options.group);
+        weights.push_back(ops->upload_codes(codes));
+        weight_bytes = static_cast<double>(ops->codes_bytes(codes));
+      } else {
+        weights.push_back(ops->upload_matrix(host, options.weight));
+        weight_bytes = static_cast<double>(size * size_of(options.weight));
+      }
     }
     std::vector<float> x(static_cast<size_t>(512) * k), y(static_cast<size_t>(512) * n);
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 17) - 8.0f;
@@ -84,10 +92,10 @@ void run(const Options& options) {
       }
       const double time = median(times), best = *std::min_element(times.begin(), times.end());
       const double flops = 2.0 * static_cast<double>(size) * rows / time;
-      const double bytes = size_of_weight * static_cast<double>(size) / time;
+      const double bytes = weight_bytes / time;
       // The bound is the time of whichever takes longer.
-      const double bound = std::max(2.0 * static_cast<double>(size) * rows / peak_flops,
-                                    size_of_weight * static_cast<double>(size) / peak_bytes);
+      const double bound =
+          std::max(2.0 * static_cast<double>(size) * rows / peak_flops, weight_bytes / peak_bytes);
       if (options.json) {
         fmt::print(
             "{{\"isa\":\"{}\",\"type\":\"{}\",\"packed\":{},\"threads\":{},\"k\":{},\"n\":{},"
@@ -113,7 +121,7 @@ void run(const Options& options) {
 int usage() {
   fmt::print(stderr,
              "usage: pagedinfer_matmul_bench [--threads N] [--isa portable|avx2|avx512|amx] "
-             "[--type f32|f16|bf16|int8] [--packed] [--json]\n");
+             "[--type f32|f16|bf16|int8|int4] [--packed] [--group COLUMNS] [--json]\n");
   return 2;
 }
 
@@ -136,7 +144,12 @@ int main(int argc, char** argv) {
       options.threads = std::max(1, std::atoi(argv[i]));
     } else if (flag == "--type") {
       options.compute = value == "f32" || value == "f16" ? DType::kF32 : DType::kBF16;
-      options.weight = value == "int8" ? DType::kI8 : value == "f16" ? DType::kF16 : DType::kBF16;
+      options.weight = value == "int4"   ? DType::kI4
+                       : value == "int8" ? DType::kI8
+                       : value == "f16"  ? DType::kF16
+                                         : DType::kBF16;
+    } else if (flag == "--group") {
+      options.group = std::atoi(argv[i]);
     } else if (flag == "--isa") {
       bool found = false;
       for (const CpuIsa isa : available_isas()) {
