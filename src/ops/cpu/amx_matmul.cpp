@@ -1,5 +1,6 @@
 // Compiled for AVX-512. The tile instructions are inline assembly, so that the number of a tile can
 // be a template argument.
+#include "ops/cpu/amx_int4_kernel.h"
 #include "ops/cpu/amx_int8_kernel.h"
 #include "ops/cpu/amx_kernel.h"
 
@@ -83,7 +84,18 @@ double bare_bytes(const void* numbers, int rounds) {
 }
 
 void pack(const PackArgs& args) { pack_tiles(args, kAvx512Kernels.to_bf16); }
+// Few rows read codes faster without tiles, and groups of 32 columns fill only half of a tile.
+void multiply_codes(const MatmulArgs& args) {
+  constexpr int kMaxRows = 8;
+  const auto& header = *static_cast<const Int4Header*>(args.weights);
+  if (args.last_row - args.first_row <= kMaxRows || header.group < kInt8Step) {
+    return int4_product_of(CpuIsa::kAvx512).multiply(args);
+  }
+  matmul_int4_tiles<AmxTiles>(args);
+}
+
 void pack_bytes(const PackArgs& args) { pack_int8<int8_t>(args, kAvx512Kernels.to_int8); }
+void pack_for_codes(const PackArgs& args) { pack_int4(args, kAvx512Kernels.to_int8); }
 
 }  // namespace
 
@@ -92,5 +104,6 @@ constinit const ProductKernels kAmxPanelProduct = {pack, matmul_tiles<AmxTiles, 
                                                    bare};
 constinit const ProductKernels kAmxInt8Product = {pack_bytes, matmul_int8_tiles<AmxTiles>,
                                                   bare_bytes};
+constinit const ProductKernels kAmxInt4Product = {pack_for_codes, multiply_codes, bare_bytes};
 
 }  // namespace pagedinfer

@@ -66,7 +66,8 @@ const ProductKernels& int8_product_of(CpuIsa isa) {
 }
 
 const ProductKernels& int4_product_of(CpuIsa isa) {
-  if (kernels_of(isa).name == kAvx512Kernels.name && has_vnni()) return kVnniInt4Product;
+  if (isa == CpuIsa::kAmx) return kAmxInt4Product;
+  if (isa == CpuIsa::kAvx512 && has_vnni()) return kVnniInt4Product;
   return kernels_of(isa).product_int4;
 }
 

@@ -153,10 +153,10 @@ struct Kernels {
 };
 
 extern const Kernels kAvx512Kernels, kAvx2Kernels, kPortableKernels;
-// For processors with AMX or AVX-512 VNNI, the bits of product_bf16 and product_int8; on AMX
-// weights in int8 have a sign.
+// For processors with AMX or AVX-512 VNNI, the bits of product_bf16, product_int8 and product_int4;
+// on AMX weights in int8 have a sign.
 extern const ProductKernels kAmxProduct, kAmxPanelProduct, kAmxInt8Product, kVnniProduct;
-extern const ProductKernels kVnniInt4Product;
+extern const ProductKernels kAmxInt4Product, kVnniInt4Product;
 
 // The kernels of an instruction set. AMX has only products of its own, the rest is AVX-512's.
 const Kernels& kernels_of(CpuIsa isa);

@@ -1,4 +1,5 @@
-// Products with codes of 4 bits: every kernel that the processor can run against the definition.
+// Products with codes of 4 bits: every kernel that the processor can run, and the kernel for AMX
+// with plain loops in place of the processor's tiles, against the definition.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "ops/cpu/amx_int4_kernel.h"
 #include "ops/cpu/int4_format.h"
 #include "ops/cpu/packed_format.h"
 #include "tests/support/bits_hash.h"
 #include "tests/support/int4_reference.h"
 #include "tests/support/ops_support.h"
+#include "tests/support/plain_tiles.h"
 
 namespace pagedinfer {
 
@@ -19,16 +22,27 @@ namespace {
 
 constexpr int64_t kGroups[] = {32, 64, 128, 256, 512, 0};
 
+void multiply_in_tiles(const MatmulArgs& args) {
+  if (static_cast<const Int4Header*>(args.weights)->group < kInt8Step) {
+    return kPortableKernels.product_int4.multiply(args);
+  }
+  matmul_int4_tiles<PlainInt8Tiles>(args);
+}
+
 struct Int4Product {
   std::string name;
   ProductKernels kernels;
 };
 std::vector<Int4Product> int4_products() {
-  std::vector<Int4Product> all;
+  std::vector<Int4Product> all = {
+      {"loops as tiles", {kPortableKernels.product_int4.pack, multiply_in_tiles, nullptr}}};
   for (const Kernels* kernels : usable_kernels()) {
     all.push_back({kernels->name, kernels->product_int4});
   }
   if (has_vnni()) all.push_back({"vnni", kVnniInt4Product});
+  if (std::ranges::count(available_isas(), CpuIsa::kAmx) > 0) {
+    all.push_back({"amx", kAmxInt4Product});
+  }
   return all;
 }
 
@@ -61,9 +75,10 @@ struct PackedCodesMatrix {
 std::vector<float> multiply_int4(const ProductKernels& kernels, const Int4Case& c,
                                  const Tensor& weights, std::mt19937* split = nullptr) {
   const int k = static_cast<int>(c.w.cols), n = static_cast<int>(c.w.rows);
-  const int x_stride = k + 3, y_stride = n + 2;
+  const int x_stride = k + 3, y_stride = (n + 17) / 16 * 16;
   std::vector<float> x(size_t(c.rows) * x_stride), all;
-  std::vector<float> y(size_t(c.rows) * y_stride, -1.0f);
+  std::vector<float> memory(size_t(c.rows) * y_stride + 16, -1.0f);
+  float* const y = memory.data() + (-reinterpret_cast<uintptr_t>(memory.data()) / 4) % 16;
   for (int m = 0; m < c.rows; ++m) {
     std::copy_n(&c.x[size_t(m) * k], k, &x[size_t(m) * x_stride]);
   }
@@ -91,19 +106,20 @@ std::vector<float> multiply_int4(const ProductKernels& kernels, const Int4Case& 
                         .k = k,
                         .weights = weights.data,
                         .weight_stride = weights.stride,
-                        .y = y.data(),
+                        .y = y,
                         .y_stride = y_stride,
                         .first_row = first_row,
                         .last_row = last_row,
                         .first = first,
                         .last = last,
-                        .scratch = scratch.data()});
+                        .scratch = scratch.data(),
+                        .streams_y = n % 2 == 0});
       first = last;
     }
     first_row = last_row;
   }
   for (int m = 0; m < c.rows; ++m) {
-    const float* row = &y[size_t(m) * y_stride];
+    const float* row = y + size_t(m) * y_stride;
     all.insert(all.end(), row, row + n);
     if (row[n] != -1.0f || row[n + 1] != -1.0f) all.push_back(NAN);  // something was written
   }
@@ -171,6 +187,10 @@ TEST_CASE("products with codes of 4 bits at the edges of groups and panels are t
       check_int4_case(products,
                       random_int4_case(random, rows, 257, 64, rows % 2 ? 32 : 128, of, false));
     }
+  }
+  // Of a wide input the second-level cache holds fewer rows, which AMX then takes at once.
+  for (const int rows : {144, 250}) {
+    check_int4_case(products, random_int4_case(random, rows, 4500, 34, 0, 1, false));
   }
 }
 
