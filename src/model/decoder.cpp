@@ -116,7 +116,8 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
     add_bias(b.q, w.q_bias);
     add_bias(b.k, w.k_bias);
     add_bias(b.v, w.v_bias);
-    const HeadNorms norms = {w.q_norm, w.k_norm, spec.norm_weight_offset, spec.norm_eps};
+    const HeadNorms norms = {w.q_norm, w.k_norm, spec.norm_weight_offset, spec.norm_eps,
+                             spec.qkv_limit};
     const RopeTables tables = layer.rope == kNoRope ? RopeTables() : b.rope_tables[layer.rope];
     ops.rotate_and_write_kv(b.q, b.k, b.v, norms, tables, batch.slot_mapping, cache[l]);
     ops.attention(b.q, cache[l], batch,
@@ -125,7 +126,8 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
                    .head_dim = spec.head_dim,
                    .scale = spec.attention_scale,
                    .window = layer.window,
-                   .softcap = spec.score_cap},
+                   .softcap = spec.score_cap,
+                   .sinks = w.sinks},
                   b.attended);
     matmul(b.attended, {{w.attention_out, b.block_out}});
     add_block(w.attention_out_bias, w.attention_out_norm, w.mlp_norm);

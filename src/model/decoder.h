@@ -25,6 +25,7 @@ struct LayerWeights {
   // (1, rows of the matrix)
   Tensor q_bias = {}, k_bias = {}, v_bias = {}, attention_out_bias = {};
   Tensor gate_bias = {}, up_bias = {}, down_bias = {};
+  Tensor sinks = {};  // (1, heads)
 };
 
 // The frequencies of a RopeSpec, (1, inv_freq.size()) float32, and its q_factors.

@@ -319,6 +319,7 @@ TensorNames usual_names(std::string_view root, std::string_view output, const Mo
         .k_bias = in_layer("self_attn.k_proj", "bias"),
         .v_bias = in_layer("self_attn.v_proj", "bias"),
         .attention_out_bias = in_layer("self_attn.o_proj", "bias"),
+        .sinks = fmt::format("{}layers.{}.self_attn.sinks", root, i),
         .gate_bias = in_layer("mlp.gate_proj", "bias"),
         .up_bias = in_layer("mlp.up_proj", "bias"),
         .down_bias = in_layer("mlp.down_proj", "bias"),

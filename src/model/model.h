@@ -22,6 +22,7 @@ struct LayerNames {
   std::string attention_norm = {}, mlp_norm = {}, attention_out_norm = {}, mlp_out_norm = {};
   std::string q_norm = {}, k_norm = {};
   std::string q_bias = {}, k_bias = {}, v_bias = {}, attention_out_bias = {};
+  std::string sinks = {};
   std::string gate_bias = {}, up_bias = {}, down_bias = {};
 };
 

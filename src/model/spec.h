@@ -64,7 +64,9 @@ struct ModelSpec {
   float score_cap = 0.0f, logit_cap = 0.0f;
   bool tied_embeddings = false;
   bool qkv_bias = false, attention_out_bias = false;
-  bool mlp_bias = false;  // gate, up and down
+  float qkv_limit = 0.0f;  // q, k and v are limited to [-qkv_limit, qkv_limit]; 0: they are not
+  bool has_sinks = false;  // AttentionArgs::sinks
+  bool mlp_bias = false;   // gate, up and down
   // The checkpoint has the rows of q and k that rope rotates together as neighbours. load_weights()
   // puts them where rope() expects them. REQUIRES: heads are not normalized.
   bool has_neighbouring_pairs = false;

@@ -95,6 +95,7 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
       norm(n.q_norm, w.q_norm, by_head ? spec.head_dim : q_dim);
       norm(n.k_norm, w.k_norm, by_head ? spec.head_dim : kv_dim);
     }
+    if (spec.has_sinks) visit({n.sinks, w.sinks, 1, spec.heads, TensorKind::kBias});
     visit({n.attention_out, w.attention_out, hidden, q_dim});
     if (spec.attention_out_bias) {
       visit({n.attention_out_bias, w.attention_out_bias, 1, hidden, TensorKind::kBias});

@@ -1,5 +1,7 @@
 #include "ops/arithmetic.h"
 
+#include "core/check.h"
+
 namespace pagedinfer {
 
 void Arithmetic::add_bias(Tensor x, Tensor bias) {
@@ -34,6 +36,7 @@ void Arithmetic::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNor
                                      const RopeTables& tables, Tensor slot_mapping, KvLayer cache) {
   if (!norms.q.empty()) rms_norm(q, norms.q, norms.offset, norms.eps, q);
   if (!norms.k.empty()) rms_norm(k, norms.k, norms.offset, norms.eps, k);
+  CHECK(norms.limit == 0.0f);
   if (!tables.q.empty()) rope(q, tables.q, cache.head_dim);
   if (!tables.k.empty()) rope(k, tables.k, cache.head_dim);
   write_kv(k, v, slot_mapping, cache);

@@ -16,6 +16,8 @@ struct AttentionArgs {
   float scale = 0.0f;
   int window = 0;        // number of keys that a query sees, its own included; 0 = all
   float softcap = 0.0f;  // a score becomes softcap * tanh(score / softcap); 0: it stays
+  // (1, heads) float32: the score of a further key of each head, whose value is 0. Or empty.
+  Tensor sinks = {};
 };
 
 enum class Activation : uint8_t { kSilu, kGeluTanh };
@@ -24,6 +26,7 @@ enum class Activation : uint8_t { kSilu, kGeluTanh };
 struct HeadNorms {
   Tensor q = {}, k = {};  // (1, head_dim) or (1, columns of q or k), or empty
   float offset = 0.0f, eps = 0.0f;
+  float limit = 0.0f;  // q, k and v are then limited to [-limit, limit]; 0: they are not
 };
 
 // What cosines and sines of a rope_table() are multiplied by: `all` times factor

@@ -156,6 +156,22 @@ void combine(AttentionState total, AttentionState part, int num_rows, int head_d
   }
 }
 
+// As combine() with a state of (sink, 1, 0).
+void add_sinks(AttentionState total, const float* sinks, int num_rows, int head_dim) {
+  for (int r = 0; r < num_rows; ++r) {
+    const f32x16 before = broadcast(total.largest[r]), sink = broadcast(sinks[r]);
+    const f32x16 largest = max(before, sink);
+    alignas(64) float keep[16], add[16];
+    store(keep, exp_of_negative(before - largest));
+    store(add, exp_of_negative(sink - largest));
+    total.sum[r] = total.sum[r] * keep[0] + add[0];
+    const f32x16 scale = broadcast(keep[0]);
+    for (int d = r * head_dim; d < (r + 1) * head_dim; d += 16) {
+      store(total.out + d, load(total.out + d) * scale);
+    }
+  }
+}
+
 void divide(AttentionState total, int num_rows, int head_dim) {
   for (int r = 0; r < num_rows; ++r) {
     const f32x16 sum = broadcast(total.sum[r]);

@@ -206,6 +206,14 @@ void CpuAttention::combine(const Call& call, const Item& item, int kv_head) {
 }
 
 void CpuAttention::finish(const Call& call, const Item& item, int kv_head, AttentionState total) {
+  const Tensor& sinks = call.args.sinks;
+  if (!sinks.empty()) {
+    float of_rows[kMaxAttentionRows];
+    for (int r = 0; r < item.num_rows; ++r) {
+      of_rows[r] = sinks.row<float>(0)[call.column(item, kv_head, r) / call.args.head_dim];
+    }
+    kernels_.add_sinks(total, of_rows, item.num_rows, call.padded);
+  }
   kernels_.divide(total, item.num_rows, call.padded);
   for (int r = 0; r < item.num_rows; ++r) {
     std::copy_n(total.out + r * call.padded, call.args.head_dim,

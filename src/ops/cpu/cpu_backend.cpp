@@ -403,11 +403,13 @@ void CpuBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNor
   const auto rotate = [&](const Tensor& x, const Tensor& norm, const Tensor& table, int64_t i) {
     float* const row = x.row<float>(i);
     if (!norm.empty()) norm_row(kernels_, row, norm, norms.offset, norms.eps, x.cols, row);
+    if (norms.limit > 0.0f) kernels_.limit(row, norms.limit, x.cols);
     rotate_row(kernels_, table, i, x.cols, head_dim, row);
   };
   for_rows(q.rows, q.rows * (q.cols + 2 * k.cols), [&](int64_t i) {
     rotate(q, norms.q, tables.q, i);
     rotate(k, norms.k, tables.k, i);
+    if (norms.limit > 0.0f) kernels_.limit(v.row<float>(i), norms.limit, v.cols);
     write_position(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
   });
 }

@@ -36,6 +36,7 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .rms_norm = rms_norm_row,
     .silu = silu_row,
     .gelu_tanh = gelu_tanh_row,
+    .limit = limit_row,
     .rope = rope_row,
     .to_bf16 = to_bf16_row,
     .from_bf16 = widen_row<bf16>,
@@ -60,6 +61,7 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .attend_f16 = attend_segment<f16>,
     .attend_int8 = attend_segment<int8_t>,
     .combine = combine,
+    .add_sinks = add_sinks,
     .divide = divide,
 };
 

@@ -106,6 +106,7 @@ struct Kernels {
                    int64_t n);
   void (*silu)(const float* x, const float* up, float* y, int64_t n);
   void (*gelu_tanh)(const float* x, const float* up, float* y, int64_t n);
+  void (*limit)(float* x, float limit, int64_t n);
   void (*rope)(float* x, const float* cos, const float* sin, int64_t half);
   void (*to_bf16)(const float* x, bf16* y, int64_t n);
   void (*from_bf16)(const bf16* x, float* y, int64_t n);
@@ -149,6 +150,8 @@ struct Kernels {
                       bool is_first, AttentionState);
   // Adds the state `part` to `total`. Call in ascending order of segments.
   void (*combine)(AttentionState total, AttentionState part, int num_rows, int head_dim);
+  // Adds a key of score sinks[row], whose value is 0.
+  void (*add_sinks)(AttentionState total, const float* sinks, int num_rows, int head_dim);
   void (*divide)(AttentionState total, int num_rows, int head_dim);  // out = out / sum
 };
 

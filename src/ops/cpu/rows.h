@@ -142,6 +142,15 @@ void gelu_tanh_row(const float* x, const float* up, float* y, int64_t n) {
   }
 }
 
+// x is limited to [-limit, limit].
+void limit_row(float* x, float limit, int64_t n) {
+  const f32x16 high = broadcast(limit), low = broadcast(-limit);
+  map(x, x, n, [&](const f32x16& a) {
+    const f32x16 below = select(a > high, high, a);
+    return select(low > below, low, below);
+  });
+}
+
 // Rotates the pair (x[i], x[i + half]) by the angle of cos[i], sin[i].
 void rope_row(float* x, const float* cos, const float* sin, int64_t half) {
   for (int64_t i = 0; i < half; i += 16) {
