@@ -135,6 +135,7 @@ set(pagedinfer_core_sources
   src/ops/code_source.cpp
   src/ops/low_rank.cpp
   src/ops/row_source.cpp
+  src/ops/experts.cpp
   src/ops/intercept.cpp
   src/ops/logit_reader.cpp
   src/ops/op_work.cpp

@@ -47,6 +47,10 @@ class ListedProducts final : public Arithmetic {
   void rope_table(Tensor, Tensor, const RopeScale&, Tensor) override {}
   void rope(Tensor, Tensor, int) override {}
   void gate(Tensor, Tensor, Activation, Tensor) override {}
+  void route(Tensor, const Router&, const ExpertChoice&) override {}
+  void group_by_expert(const ExpertChoice&, const ExpertGroups&) override {}
+  void multiply_experts(Tensor, const ExpertChoice&, const ExpertGroups&, std::span<const Expert>,
+                        Activation, const ClampedSwish&, Tensor) override {}
   void write_kv(Tensor, Tensor, Tensor, KvLayer) override {}
   void attention(Tensor, KvLayer, const BatchView&, const AttentionArgs&, Tensor) override {}
   void gather_rows(Tensor, Tensor, Tensor) override {}

@@ -25,6 +25,7 @@ void Arithmetic::norm_add_rms_norm(Tensor x, Tensor y, Tensor y_weight, Tensor w
 
 void Arithmetic::gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out) {
   static_cast<void>(next);
+  CHECK(products.activation != Activation::kClampedSwish);
   const Product both[] = {products.gate, products.up};
   matmul(x, both);
   if (!products.gate_bias.empty()) add_bias(products.gate.out, products.gate_bias);

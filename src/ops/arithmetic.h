@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "ops/activation.h"
 #include "ops/batch_view.h"
+#include "ops/experts.h"
 #include "ops/kv_layer.h"
 
 namespace pagedinfer {
@@ -19,8 +21,6 @@ struct AttentionArgs {
   // (1, heads) float32: the score of a further key of each head, whose value is 0. Or empty.
   Tensor sinks = {};
 };
-
-enum class Activation : uint8_t { kSilu, kGeluTanh };
 
 // The weights of the norms of q and k, for models that normalize each head, or all together.
 struct HeadNorms {
@@ -54,6 +54,7 @@ struct GatedProducts {
   Product gate, up;
   Tensor gate_bias = {}, up_bias = {};  // (1, outputs), or empty
   Activation activation = Activation::kSilu;
+  ClampedSwish swish = {};
 };
 
 // Several products with the same input.
@@ -109,6 +110,15 @@ class Arithmetic {
   // memory for the outputs of the products either.
   virtual void gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out);
   virtual bool fuses_gate() const { return false; }
+  // The experts of a block, in three operations. Their default bodies need float32 activations in
+  // the host's memory.
+  virtual void route(Tensor x, const Router& router, const ExpertChoice& choice);
+  virtual void group_by_expert(const ExpertChoice& choice, const ExpertGroups& groups);
+  // out = the sum of the chosen experts' gated products of x times their weights, by one chain of
+  // fma in ascending order of experts. `groups` are those of `choice`.
+  virtual void multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
+                                std::span<const Expert> experts, Activation activation,
+                                const ClampedSwish& swish, Tensor out);
   // Writes row i of k and v to cache position slot_mapping[i]; skips it if that is -1.
   virtual void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) = 0;
   // Everything between the products of q, k and v and attention(): the norms of the heads, rope()

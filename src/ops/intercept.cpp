@@ -65,6 +65,21 @@ class InterceptedArithmetic final : public Arithmetic {
            [&] { inner_.gated_matmul(x, products, next, out); });
   }
   bool fuses_gate() const override { return inner_.fuses_gate(); }
+  void route(Tensor x, const Router& router, const ExpertChoice& choice) override {
+    around({.kind = "router", .in = x.cols, .out = router.weight.rows},
+           route_work(x, router, choice), [&] { inner_.route(x, router, choice); });
+  }
+  void group_by_expert(const ExpertChoice& choice, const ExpertGroups& groups) override {
+    around({"group by expert"}, work_of({choice.experts, groups.numbers, groups.starts}),
+           [&] { inner_.group_by_expert(choice, groups); });
+  }
+  void multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
+                        std::span<const Expert> experts, Activation activation,
+                        const ClampedSwish& swish, Tensor out) override {
+    around({.kind = "experts", .in = x.cols, .out = experts.front().gate.rows},
+           experts_work(x, choice, groups, experts, out),
+           [&] { inner_.multiply_experts(x, choice, groups, experts, activation, swish, out); });
+  }
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override {
     around({"write kv"}, write_kv_work(k, v, slot_mapping, cache),
            [&] { inner_.write_kv(k, v, slot_mapping, cache); });

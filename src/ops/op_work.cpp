@@ -45,6 +45,40 @@ OpWork gated_matmul_work(Tensor x, const GatedProducts& products, Tensor out) {
   return work;
 }
 
+OpWork route_work(Tensor x, const Router& router, const ExpertChoice& choice) {
+  OpWork work =
+      work_of({x, router.weight, router.bias, router.shared_gate, choice.experts, choice.weights});
+  work.flops = 2.0 * static_cast<double>(x.rows) * static_cast<double>(x.cols) *
+               static_cast<double>(router.weight.rows + router.shared_gate.rows);
+  return work;
+}
+
+OpWork experts_work(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
+                    std::span<const Expert> experts, Tensor out) {
+  OpWork work = work_of({x, choice.experts, choice.weights, groups.numbers, groups.starts, out});
+  const int32_t* const starts = groups.starts.row<int32_t>(0);
+  for (size_t i = 0; i < experts.size(); ++i) {
+    const int64_t rows = starts[i + 1] - starts[i];
+    if (rows == 0) continue;
+    const Expert& expert = experts[i];
+    for (const Tensor* bias : {&expert.gate_bias, &expert.up_bias, &expert.down_bias}) {
+      work.bytes += size(*bias);
+    }
+    for (const Tensor* matrix : {&expert.gate, &expert.up, &expert.down}) {
+      Tensor in = x, product = x;  // in between: neither is counted
+      in.rows = product.rows = rows;
+      in.cols = matrix->cols;
+      product.cols = matrix->rows;
+      const Product products[] = {{*matrix, product}};
+      const OpWork one = matmul_work(in, products);
+      work.bytes += one.bytes - size(in) - size(product);
+      work.flops += one.flops;
+      work.int8_flops += one.int8_flops;
+    }
+  }
+  return work;
+}
+
 OpWork copy_kv_work(std::span<const KvCopy> copies, std::span<const KvLayer> cache) {
   int64_t num_positions = 0, bytes = 0;
   for (const KvCopy& copy : copies) num_positions += copy.count;

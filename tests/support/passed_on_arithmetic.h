@@ -37,6 +37,17 @@ class PassedOnArithmetic : public Arithmetic {
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override {
     inner_.gate(gate, up, activation, out);
   }
+  void route(Tensor x, const Router& router, const ExpertChoice& choice) override {
+    inner_.route(x, router, choice);
+  }
+  void group_by_expert(const ExpertChoice& choice, const ExpertGroups& groups) override {
+    inner_.group_by_expert(choice, groups);
+  }
+  void multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
+                        std::span<const Expert> experts, Activation activation,
+                        const ClampedSwish& swish, Tensor out) override {
+    inner_.multiply_experts(x, choice, groups, experts, activation, swish, out);
+  }
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override {
     inner_.write_kv(k, v, slot_mapping, cache);
   }
