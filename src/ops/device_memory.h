@@ -13,11 +13,18 @@
 
 namespace pagedinfer {
 
+// Of a model with experts (ops/experts.h).
+struct ExpertBounds {
+  int64_t experts = 0, per_row = 0;  // without the shared one; 0: there are none
+  int64_t hidden = 0, width = 0, shared_width = 0;
+};
+
 // The largest sizes that any step of a run has.
 struct StepBounds {
   int64_t tokens = 0, sequences = 0;
   int64_t widest_input = 0;    // columns of the widest input of a product
   bool int8_products = false;  // weights may be kI8
+  ExpertBounds experts = {};
   int64_t vocab = 0;
   int64_t context = 0;  // positions of the longest sequence
   int block_size = 1;

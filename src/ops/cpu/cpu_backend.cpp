@@ -63,6 +63,7 @@ CpuBackend::CpuBackend(const CpuOptions& options)
       kernels_(kernels_of(options.isa)),
       pool_(options.num_threads, options.cpus),
       attention_(kernels_, pool_),
+      experts_(options_, kernels_, pool_),
       samplers_(options.num_threads, Sampler(kernels_)),
       multiply_scratch_(HostMemory::of_large_pages(options.num_threads * scratch_bytes(options.isa),
                                                    "the sums of products")),
@@ -222,17 +223,19 @@ void CpuBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   const int64_t packed = packed_input_bytes(bounds);
   packed_ = HostMemory::of_large_pages(packed, "the input of a product");
   gated_ = HostMemory::of_large_pages(packed, "the result of a gate");
-  scratch_.reserve(std::max(bytes - 2 * packed, staged_bytes(bounds)));
+  experts_.reserve(bounds);
+  scratch_.reserve(
+      std::max(bytes - 2 * packed - CpuExperts::step_bytes(bounds), staged_bytes(bounds)));
 }
 
 int64_t CpuBackend::workspace_bytes(const StepBounds& bounds) const {
-  return 2 * packed_input_bytes(bounds) + staged_bytes(bounds);
+  return 2 * packed_input_bytes(bounds) + CpuExperts::step_bytes(bounds) + staged_bytes(bounds);
 }
 
 int64_t CpuBackend::thread_bytes(const StepBounds& bounds) const {
   constexpr int64_t kStack = 128 << 10;  // what a thread touches of it, and of a heap of its own
   const int64_t each = kStack + Sampler::max_bytes(bounds.vocab) + scratch_bytes(options_.isa) +
-                       int64_t{sizeof(GateBlock)};
+                       int64_t{sizeof(GateBlock)} + experts_.thread_bytes(bounds);
   return options_.num_threads * each + attention_.max_bytes(bounds);
 }
 
@@ -253,7 +256,8 @@ void CpuBackend::make_present() {
 }
 
 int64_t CpuBackend::held_bytes() const {
-  int64_t bytes = kv_.size() + packed_.size() + gated_.size() + scratch_.held_bytes();
+  int64_t bytes =
+      kv_.size() + packed_.size() + gated_.size() + experts_.held_bytes() + scratch_.held_bytes();
   for (const HostMemory& memory : permanent_) bytes += memory.size();
   return bytes;
 }

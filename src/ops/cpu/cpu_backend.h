@@ -5,6 +5,7 @@
 
 #include "ops/cpu/arena.h"
 #include "ops/cpu/cpu_attention.h"
+#include "ops/cpu/cpu_experts.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/drawn_tokens.h"
 #include "ops/cpu/int4_format.h"
@@ -69,6 +70,14 @@ class CpuBackend final : public Ops {
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;
   void gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out) override;
   bool fuses_gate() const override { return true; }
+  void route(Tensor x, const Router& router, const ExpertChoice& choice) override {
+    experts_.route(x, router, choice);
+  }
+  void multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
+                        std::span<const Expert> experts, Activation activation,
+                        const ClampedSwish& swish, Tensor out) override {
+    experts_.multiply(x, choice, groups, experts, activation, swish, out);
+  }
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override;
   void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                            const RopeTables& tables, Tensor slot_mapping, KvLayer cache) override;
@@ -114,6 +123,7 @@ class CpuBackend final : public Ops {
   int64_t kv_used_ = 0;  // of it
   Arena scratch_;
   CpuAttention attention_;
+  CpuExperts experts_;
   std::vector<Sampler> samplers_;  // one per thread
   DrawnTokens drawn_;
   HostMemory packed_;                               // the input of a matmul

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/denormals.h"
 #include "core/numbers.h"
+#include "ops/cpu/apply_gate.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/int4_format.h"
 
@@ -57,8 +58,9 @@ void CpuBackend::gated_matmul(Tensor x, const GatedProducts& products, Tensor ne
   if (rows == 0) return;
   const ProductKernels& kernels = product_of(options_, up.dtype, up.layout);
   const ProductKernels& next_kernels = product_of(options_, next.dtype, next.layout);
-  const auto activate =
-      products.activation == Activation::kSilu ? kernels_.silu : kernels_.gelu_tanh;
+  const auto activate = [&](const float* a, const float* b, float* y, int n) {
+    apply_gate(kernels_, products.activation, products.swish, a, b, y, n);
+  };
   make_room(gated_, rows, columns);
   out = {gated_.data(), DType::kF32, rows, columns, columns, Layout::kRows};
   // A gate with an input of its own is computed as a whole, in the place of the result.

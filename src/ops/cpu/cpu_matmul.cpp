@@ -9,17 +9,9 @@
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/int4_format.h"
 #include "ops/cpu/int8_layout.h"
+#include "ops/cpu/packed_input.h"
 
 namespace pagedinfer {
-
-namespace {
-
-// Bytes of the packed input, enough for each of the ProductKernels.
-int64_t packed_bytes(int64_t num_rows, int64_t k) {
-  return 4 * ((num_rows + 15) / 16 * 16) * ((k + 255) / 256 * 256);
-}
-
-}  // namespace
 
 const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout layout) {
   if (weight == DType::kI8) return int8_product_of(options.isa);

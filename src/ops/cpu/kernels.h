@@ -96,9 +96,10 @@ struct Kernels {
   float (*largest)(const float* x, int64_t n);  // of the finite numbers; -infinity if there is none
   // y = exp((x - largest) / temperature), 0 where x is not finite
   void (*weights)(const float* x, float largest, float temperature, float* y, int64_t n);
-  void (*add)(float* x, const float* y, int64_t n);                  // x += y
-  void (*scale)(const float* x, float factor, float* y, int64_t n);  // y = x * factor
-  void (*softcap)(float* x, float cap, int64_t n);                   // x = cap * tanh(x / cap)
+  void (*add)(float* x, const float* y, int64_t n);                       // x += y
+  void (*add_scaled)(float* x, const float* y, float factor, int64_t n);  // x = fma(factor, y, x)
+  void (*scale)(const float* x, float factor, float* y, int64_t n);       // y = x * factor
+  void (*softcap)(float* x, float cap, int64_t n);                        // x = cap * tanh(x / cap)
   // y += scale * s; s is the sum of factors[k] * a[k * stride + i] for k = 0, 1, ... below rank.
   void (*add_low_rank)(const float* factors, const float* a, int64_t stride, int64_t rank,
                        float scale, float* y, int64_t n);
@@ -106,6 +107,8 @@ struct Kernels {
                    int64_t n);
   void (*silu)(const float* x, const float* up, float* y, int64_t n);
   void (*gelu_tanh)(const float* x, const float* up, float* y, int64_t n);
+  void (*clamped_swish)(const float* x, const float* up, float alpha, float limit, float* y,
+                        int64_t n);
   void (*limit)(float* x, float limit, int64_t n);
   void (*rope)(float* x, const float* cos, const float* sin, int64_t half);
   void (*to_bf16)(const float* x, bf16* y, int64_t n);

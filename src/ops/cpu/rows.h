@@ -42,6 +42,13 @@ void add_row(float* x, const float* y, int64_t n) {
     store_part(x + i, n - i, load_part(x + i, n - i) + load_part(y + i, n - i));
   }
 }
+// x = fma(factor, y, x)
+void add_scaled_row(float* x, const float* y, float factor, int64_t n) {
+  const f32x16 by = broadcast(factor);
+  for (int64_t i = 0; i < n; i += 16) {
+    store_part(x + i, n - i, fma(by, load_part(y + i, n - i), load_part(x + i, n - i)));
+  }
+}
 void fma_row(const float* a, const float* b, const float* c, float* y, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) {
     store_part(y + i, n - i,
@@ -139,6 +146,20 @@ void gelu_tanh_row(const float* x, const float* up, float* y, int64_t n) {
     const f32x16 a = load_part(x + i, n - i);
     const f32x16 minus_2u = a * (linear + cubic * (a * a));
     store_part(y + i, n - i, a / (one + exp(minus_2u)) * load_part(up + i, n - i));
+  }
+}
+
+// With g = min(x, limit) and u = up limited to [-limit, limit]:
+// y = g / (1 + exp(0 - alpha * g)) * (u + 1)
+void clamped_swish_row(const float* x, const float* up, float alpha, float limit, float* y,
+                       int64_t n) {
+  const f32x16 one = broadcast(1.0f), zero = broadcast(0.0f);
+  const f32x16 high = broadcast(limit), low = broadcast(-limit), slope = broadcast(alpha);
+  for (int64_t i = 0; i < n; i += 16) {
+    const f32x16 a = load_part(x + i, n - i), b = load_part(up + i, n - i);
+    const f32x16 g = select(a > high, high, a), below = select(b > high, high, b);
+    const f32x16 u = select(low > below, low, below);
+    store_part(y + i, n - i, g / (one + exp(zero - slope * g)) * (u + one));
   }
 }
 
