@@ -158,6 +158,7 @@ set(pagedinfer_core_sources
   src/model/decoder.cpp
   src/model/dummy.cpp
   src/model/exaone4.cpp
+  src/model/expert_fields.cpp
   src/model/families.cpp
   src/model/gemma.cpp
   src/model/gemma2.cpp

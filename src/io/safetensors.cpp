@@ -150,7 +150,9 @@ void Checkpoint::check(std::string_view name, int64_t rows, int64_t cols) const 
   const StoredTensor& tensor = stored(name);
   static_cast<void>(dtype(name));
   const bool vector = rows == 1 && tensor.shape == std::vector<int64_t>{cols};
-  if (!vector && tensor.shape != std::vector<int64_t>{rows, cols}) {
+  const bool stack = tensor.shape.size() == 3 && tensor.shape[2] == cols && tensor.shape[0] > 0 &&
+                     rows % tensor.shape[0] == 0 && tensor.shape[1] == rows / tensor.shape[0];
+  if (!vector && !stack && tensor.shape != std::vector<int64_t>{rows, cols}) {
     throw Error(
         fmt::format("{}: tensor '{}' has shape [{}], expected [{}]", tensor.file, shortened(name),
                     shortened(fmt::format("{}", fmt::join(tensor.shape, ", "))),

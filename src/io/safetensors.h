@@ -44,7 +44,7 @@ class Checkpoint {
   // Throws Error if the tensor is absent or its type is not F32, F16 or BF16.
   DType dtype(std::string_view name) const;
   // Throws Error if the tensor is absent, its type cannot be used or its shape is not (rows, cols).
-  // A vector is one row.
+  // A vector is one row; a tensor of three dimensions is matrices one below the other.
   void check(std::string_view name, int64_t rows, int64_t cols) const;
   // A view of the mapping, valid while the checkpoint lives; its bytes are read ahead. Throws Error
   // as check() does.

@@ -13,6 +13,8 @@ struct Buffers {
   Tensor attended;   // (tokens, heads * head_dim)
   // (tokens, intermediate), the first two adjacent; without memory if the device fuses the gate
   Tensor gate, up, gated;
+  ExpertChoice choice;
+  ExpertGroups groups;
   std::vector<RopeTables> rope_tables;  // (tokens, rotated channels of a head) float32
   Tensor last, last_normed;             // (logits, hidden)
   Tensor logits;                        // (logits, vocab) float32
@@ -46,6 +48,13 @@ Buffers take_buffers(const ModelSpec& spec, DType activation, bool fuses_gate, i
     b.up = columns(gate_up, spec.intermediate, spec.intermediate);
     b.gated = rows(spec.intermediate);
   }
+  if (spec.experts.count > 0) {
+    const int64_t shared = spec.experts.shared_width > 0 ? 1 : 0;
+    const int64_t choices = spec.experts.per_token + shared;
+    b.choice = {take(DType::kI32, tokens, choices), take(DType::kF32, tokens, choices)};
+    b.groups = {take(DType::kI32, 1, tokens * choices),
+                take(DType::kI32, 1, spec.experts.count + shared + 1)};
+  }
   for (const RopeSpec& rope : spec.ropes) {
     const auto table = [&] { return take(DType::kF32, tokens, 2 * std::ssize(rope.inv_freq)); };
     const Tensor of_k = table();
@@ -56,6 +65,15 @@ Buffers take_buffers(const ModelSpec& spec, DType activation, bool fuses_gate, i
   b.last_normed = take(activation, logits, spec.hidden);
   b.logits = take(DType::kF32, logits, spec.vocab);
   return b;
+}
+
+Router router_of(const ExpertsSpec& experts, const LayerWeights& w) {
+  return {.weight = w.router,
+          .bias = w.router_bias,
+          .per_row = experts.per_token,
+          .normalizes_chosen = experts.normalizes_chosen,
+          .has_shared = experts.shared_width > 0,
+          .shared_gate = w.shared_gate};
 }
 
 }  // namespace
@@ -131,15 +149,22 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
                   b.attended);
     matmul(b.attended, {{w.attention_out, b.block_out}});
     add_block(w.attention_out_bias, w.attention_out_norm, w.mlp_norm);
-    Tensor gated = b.gated;
-    ops.gated_matmul(block_in,
-                     {.gate = {w.gate, b.gate},
-                      .up = {w.up, b.up},
-                      .gate_bias = w.gate_bias,
-                      .up_bias = w.up_bias,
-                      .activation = spec.activation},
-                     w.down, gated);
-    matmul(gated, {{w.down, b.block_out}});
+    if (layer.has_experts) {
+      ops.route(block_in, router_of(spec.experts, w), b.choice);
+      ops.group_by_expert(b.choice, b.groups);
+      ops.multiply_experts(block_in, b.choice, b.groups, w.experts, spec.activation,
+                           spec.experts.swish, b.block_out);
+    } else {
+      Tensor gated = b.gated;
+      ops.gated_matmul(block_in,
+                       {.gate = {w.gate, b.gate},
+                        .up = {w.up, b.up},
+                        .gate_bias = w.gate_bias,
+                        .up_bias = w.up_bias,
+                        .activation = spec.activation},
+                       w.down, gated);
+      matmul(gated, {{w.down, b.block_out}});
+    }
     const bool is_last = l + 1 == spec.layers.size();
     add_block(w.down_bias, w.mlp_out_norm,
               is_last ? Tensor() : weights.layers[l + 1].attention_norm);

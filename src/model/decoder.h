@@ -15,8 +15,12 @@ namespace pagedinfer {
 struct LayerWeights {
   Tensor q, k, v;        // (heads * head_dim or kv_heads * head_dim, hidden)
   Tensor attention_out;  // (hidden, heads * head_dim)
-  Tensor gate, up;       // (intermediate, hidden)
-  Tensor down;           // (hidden, intermediate)
+  // Only if the layer has no experts.
+  Tensor gate = {}, up = {};  // (intermediate, hidden)
+  Tensor down = {};           // (hidden, intermediate)
+  // Else these. The shared expert is the last one.
+  Tensor router = {}, router_bias = {}, shared_gate = {};  // as Router
+  std::vector<Expert> experts = {};
 
   // Only if the spec asks for them.
   Tensor attention_norm = {}, mlp_norm = {};          // (1, hidden): of the inputs

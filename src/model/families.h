@@ -89,6 +89,42 @@ void read_newer_gemma(const JsonObject& config, int vocab, int max_positions, Mo
 // What OLMo 2 and 3 have in common: sizes, activation, biases and norms.
 void read_newer_olmo(const JsonObject& config, ModelSpec& spec);
 
+constexpr int kMaxExpertWidth = 1 << 24;
+
+// The fields of experts, which families call differently, and what stands for absent ones.
+struct ExpertFields {
+  std::string_view count_key = "num_experts", width_key = "moe_intermediate_size";
+  int count = 0, per_token = 0;
+  int width = 0;  // 0: the width of the MLP
+};
+
+// Reads how many experts all layers have, how many of them a token has
+// ("num_experts_per_tok") and their width. Complains if there are fewer than a token needs.
+void read_experts(const JsonObject& config, const ExpertFields& fields, ModelSpec& spec);
+
+// Gives experts to each "decoder_sparse_step"-th layer that is not one of "mlp_only_layers".
+void read_sparse_layers(const JsonObject& config, ModelSpec& spec);
+
+// The names of experts in a layer.
+struct ExpertNaming {
+  std::string_view block = "mlp";
+  std::string_view router = "gate.weight", router_bias = "gate.bias";
+  // Below block.experts.NUMBER; or, where the experts are stacked, below the block.
+  std::string_view gate = "gate_proj.weight", up = "up_proj.weight", down = "down_proj.weight";
+  std::string_view gate_bias = "", up_bias = "", down_bias = "";
+  ExpertStorage storage = ExpertStorage::kEach;
+  // Of the shared expert, below the layer, and of its gate, below the block.
+  std::string_view shared_gate_proj = "", shared_up_proj = "", shared_down_proj = "";
+  std::string_view shared_gate = "";
+};
+
+// The same for checkpoints that have the experts as transformers has them in memory.
+ExpertNaming stacked(ExpertNaming naming);
+
+// Adds them to the names of all layers with experts, below the root that usual_names() got.
+void add_expert_names(std::string_view root, const ExpertNaming& naming, const ModelSpec& spec,
+                      TensorNames& names);
+
 // The names that most families give their tensors. All names but the name of the output begin with
 // `root` ("model."). With norms of outputs, post_attention_layernorm is the norm of attention's
 // output; in other families it is the norm of the MLP's input.
@@ -107,6 +143,7 @@ struct Wrapper {
   bool tied_embeddings = false;
   TextPlace published = TextPlace::kInside;  // where published checkpoints have the text model
   std::vector<std::string_view> parts = {};  // the prefixes of the modules that are not run
+  ExpertNaming experts = {};                 // of the text model, if it has any
 };
 
 // Reads the text model of `wrapper`. `names` gets all places of the text model, the published one

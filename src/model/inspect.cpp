@@ -47,12 +47,13 @@ std::vector<TensorNames> read_config(const JsonObject& config, InspectedModel& m
   std::vector<TensorNames> candidates;
   const bool is_known = problems.keep([&] { read = find_family(config); });
   quantized = QuantizedWeights(config);
-  check_supported(config);
+  refuse_unless_causal(config);
   if (!is_known) {
     problems.keep([&] { read_unknown_family(config, model.spec, problems); });
   } else if (!problems.keep([&] { read(config, model.spec, candidates); })) {
     candidates.clear();
   }
+  check_experts(config, model.spec);
   const bool knows_ties =
       problems.keep([&] { model.tied_embeddings = config.find_bool("tie_word_embeddings"); });
   if (!knows_ties || !knows_sizes(model.spec)) candidates.clear();

@@ -27,8 +27,9 @@ OpenedModel open_model(const std::string& dir, WeightSource source) {
   std::vector<TensorNames> candidates;
   const ReadFamily read_family = find_family(config);
   QuantizedWeights quantized(config);
-  check_supported(config);
+  refuse_unless_causal(config);
   read_family(config, spec, candidates);
+  check_experts(config, spec);
   read_eos_tokens(config, spec);
   GenerationDefaults generation = read_generation(dir, spec);
   if (source == WeightSource::kDummy) {
@@ -53,6 +54,7 @@ std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorN
   const std::vector<Checkpoint::Declared> tensors = needed_matrices(spec, used);
   std::vector<AdapterTargets> all;
   for (const TensorNames& names : known) {
+    if (names.expert_storage != used.expert_storage) continue;
     const std::vector<Checkpoint::Declared> called = needed_matrices(spec, names);
     std::vector<AdapterTarget> targets;
     for (size_t i = 0; i < tensors.size(); ++i) {

@@ -13,6 +13,20 @@
 
 namespace pagedinfer {
 
+// The names of an expert's tensors.
+struct ExpertNames {
+  std::string gate, up, down;
+  std::string gate_bias = {}, up_bias = {}, down_bias = {};  // read only if the spec asks for them
+};
+
+// How a checkpoint has the matrices of experts.
+// kEach: a tensor each. The others: gate and up of all experts are one tensor, and down another;
+// LayerNames::experts has one entry.
+// kStackedRows: as matrices one below the other, the rows of gate before those of up.
+// kStackedColumns: turned, so that an output is a column; the columns of gate come before those of
+// up. kInterleavedColumns: they alternate, and so do the numbers of the biases.
+enum class ExpertStorage : uint8_t { kEach, kStackedRows, kStackedColumns, kInterleavedColumns };
+
 // The names of a layer's tensors in the checkpoint.
 struct LayerNames {
   // If q, k and v, or gate and up, have the same name, they are the rows of one tensor, in this
@@ -24,12 +38,17 @@ struct LayerNames {
   std::string q_bias = {}, k_bias = {}, v_bias = {}, attention_out_bias = {};
   std::string sinks = {};
   std::string gate_bias = {}, up_bias = {}, down_bias = {};
+  // Of a layer with experts, in place of gate, up and down.
+  std::string router = {}, router_bias = {}, shared_gate = {};
+  std::vector<ExpertNames> experts = {};
+  ExpertNames shared = {};
 };
 
 struct TensorNames {
   std::string embedding, final_norm;
   std::string output;  // not read if embeddings are tied
   std::vector<LayerNames> layers = {};
+  ExpertStorage expert_storage = ExpertStorage::kEach;
   // The prefixes of modules that a checkpoint may have and that are not run.
   std::vector<std::string> unused = {};
 };

@@ -15,14 +15,14 @@
 
 namespace pagedinfer {
 
-void check_supported(const JsonObject& config) {
+void check_experts(const JsonObject& config, const ModelSpec& spec) {
+  if (spec.experts.count > 0) return;
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
     config.keep([&] {
       if (config.find_integer(key, 0, INT64_MAX).value_or(0) == 0) return;
       config.complain(key, "is there, and experts are not supported");
     });
   }
-  refuse_unless_causal(config);
 }
 
 GenerationDefaults read_generation(const std::string& dir, ModelSpec& spec, Problems* problems) {

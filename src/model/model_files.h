@@ -13,8 +13,8 @@
 
 namespace pagedinfer {
 
-// Complains if config.json asks for what no family supports: experts, attention that is not causal.
-void check_supported(const JsonObject& config);
+// Complains if config.json asks for experts and the family, whose spec is read, has none.
+void check_experts(const JsonObject& config, const ModelSpec& spec);
 
 // Reads generation_config.json, if there is one, into the defaults and the spec. REQUIRES: the
 // vocabulary and the ends of config.json are set in the spec. Throws Error; unless `problems` is

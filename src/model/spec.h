@@ -35,8 +35,21 @@ constexpr int kNoRope = -1;
 
 // What may differ between the layers of a model.
 struct LayerSpec {
-  int rope = 0;    // index into ModelSpec::ropes, or kNoRope
-  int window = 0;  // number of keys that a query sees, its own included; 0 = all
+  int rope = 0;              // index into ModelSpec::ropes, or kNoRope
+  int window = 0;            // number of keys that a query sees, its own included; 0 = all
+  bool has_experts = false;  // in place of the MLP
+};
+
+// The experts of a model's layers (ops/experts.h).
+struct ExpertsSpec {
+  int count = 0;      // 0: there are none
+  int per_token = 0;  // that the router chooses
+  int width = 0;      // outputs of gate and up
+  bool normalizes_chosen = true;
+  bool router_bias = false, biases = false;
+  int shared_width = 0;       // of an expert that every token has; 0: there is none
+  bool gates_shared = false;  // its output is multiplied by a sigmoid
+  ClampedSwish swish = {};
 };
 
 // For each layer, whether its attention has a sliding window; nullopt if that is not known.
@@ -74,6 +87,7 @@ struct ModelSpec {
   bool norms_inputs = true;    // of a layer's two blocks
   bool norms_outputs = false;  // of the blocks, before they are added to the residual
 
+  ExpertsSpec experts = {};
   std::vector<LayerSpec> layers = {};
   std::vector<RopeSpec> ropes = {};
 

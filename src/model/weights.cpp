@@ -14,7 +14,8 @@
 namespace pagedinfer {
 namespace {
 
-enum class TensorKind : uint8_t { kEmbedding, kMatrix, kNorm, kBias };
+// kRouter: a matrix that is multiplied in float32, whatever the type of computation.
+enum class TensorKind : uint8_t { kEmbedding, kMatrix, kRouter, kNorm, kBias };
 
 // Rows of heads whose first 2 * num_pairs rows are pairs of neighbours in the checkpoint. On the
 // device the first rows of all pairs come before the second ones. Without pairs nothing moves.
@@ -28,6 +29,13 @@ struct NeighbouringPairs {
   }
 };
 
+// Rows that are columns of the checkpoint's tensor: row i is column first + i * step, from a row on
+// that Needed gives. A bias is a matrix of one column here.
+struct TurnedRows {
+  int64_t stored_cols = 0;  // 0: they are rows there too
+  int64_t first = 0, step = 1;
+};
+
 struct Needed {
   const std::string& name;
   Tensor& destination;  // in Weights
@@ -38,9 +46,21 @@ struct Needed {
   // The matrices that are multiplied together; they must have one type.
   std::initializer_list<Needed> together = {};
   NeighbouringPairs pairs = {};  // of its rows, or of its numbers if it is a bias
+  TurnedRows turned = {};
+  bool is_stacked = false;  // one of many experts' in a tensor
 
-  bool is_first() const { return first_row == 0; }
-  bool is_last() const { return first_row + rows == stored_rows; }
+  bool is_turned() const { return turned.stored_cols > 0; }
+  // As a matrix of one number for each output, if it is a bias.
+  int64_t outputs() const { return kind == TensorKind::kBias ? cols : rows; }
+  int64_t inputs() const { return kind == TensorKind::kBias ? 1 : cols; }
+  int64_t stored_cols() const { return is_turned() ? turned.stored_cols : cols; }
+  // Of all that are parts of the tensor of this name.
+  bool is_first() const { return first_row == 0 && turned.first == 0; }
+  bool is_last() const {
+    if (!is_turned()) return first_row + rows == stored_rows;
+    return first_row + inputs() == stored_rows &&
+           turned.first + (outputs() - 1) * turned.step == turned.stored_cols - 1;
+  }
 };
 
 using Visit = std::function<void(const Needed&)>;
@@ -57,6 +77,89 @@ void visit_matrices(std::initializer_list<Needed> matrices, const Visit& visit) 
       part.stored_rows += other.rows;
     }
     visit(part);
+  }
+}
+
+// The experts of a checkpoint that has a tensor for each of their matrices.
+void visit_each_expert(const ModelSpec& spec, const LayerNames& n, LayerWeights& w,
+                       const Visit& visit) {
+  const int64_t hidden = spec.hidden, width = spec.experts.width;
+  for (int e = 0; e < spec.experts.count; ++e) {
+    const ExpertNames& names = n.experts[static_cast<size_t>(e)];
+    Expert& expert = w.experts[static_cast<size_t>(e)];
+    visit_matrices({{names.gate, expert.gate, width, hidden}, {names.up, expert.up, width, hidden}},
+                   visit);
+    visit({names.down, expert.down, hidden, width});
+  }
+}
+
+// Those of all other ways.
+void visit_stacked_experts(const ModelSpec& spec, ExpertStorage storage, const LayerNames& n,
+                           LayerWeights& w, const Visit& visit) {
+  const int64_t hidden = spec.hidden, width = spec.experts.width, count = spec.experts.count;
+  const ExpertNames& names = n.experts.front();
+  const bool alternate = storage == ExpertStorage::kInterleavedColumns;
+  const TurnedRows gate = {2 * width, 0, alternate ? 2 : 1};
+  const TurnedRows up = {2 * width, alternate ? 1 : width, gate.step};
+  for (int64_t e = 0; e < count; ++e) {
+    Expert& expert = w.experts[static_cast<size_t>(e)];
+    const auto part = [&](const std::string& name, Tensor& to, int64_t rows, int64_t cols,
+                          const TurnedRows& turned) {
+      Needed needed = {.name = name, .destination = to, .rows = rows, .cols = cols};
+      needed.is_stacked = true;
+      if (storage == ExpertStorage::kStackedRows) {
+        needed.stored_rows = count * turned.stored_cols;
+        needed.first_row = e * turned.stored_cols + turned.first;
+      } else {
+        needed.stored_rows = count * cols;
+        needed.first_row = e * cols;
+        needed.turned = turned;
+      }
+      visit(needed);
+    };
+    part(names.gate, expert.gate, width, hidden, gate);
+    part(names.up, expert.up, width, hidden, up);
+    part(names.down, expert.down, hidden, width, {hidden});
+    if (!spec.experts.biases) continue;
+    const auto bias = [&](const std::string& name, Tensor& to, int64_t size,
+                          const TurnedRows& turned) {
+      visit({.name = name,
+             .destination = to,
+             .rows = 1,
+             .cols = size,
+             .kind = TensorKind::kBias,
+             .first_row = e,
+             .stored_rows = count,
+             .turned = turned});
+    };
+    bias(names.gate_bias, expert.gate_bias, width, gate);
+    bias(names.up_bias, expert.up_bias, width, up);
+    bias(names.down_bias, expert.down_bias, hidden, {hidden});
+  }
+}
+
+// The router and the experts of a layer.
+void visit_experts(const ModelSpec& spec, ExpertStorage storage, const LayerNames& n,
+                   LayerWeights& w, const Visit& visit) {
+  const ExpertsSpec& experts = spec.experts;
+  const int64_t hidden = spec.hidden, shared = experts.shared_width;
+  w.experts.resize(static_cast<size_t>(experts.count + (shared > 0 ? 1 : 0)));
+  visit({n.router, w.router, experts.count, hidden, TensorKind::kRouter});
+  if (experts.router_bias) {
+    visit({n.router_bias, w.router_bias, 1, experts.count, TensorKind::kBias});
+  }
+  if (storage == ExpertStorage::kEach) {
+    visit_each_expert(spec, n, w, visit);
+  } else {
+    visit_stacked_experts(spec, storage, n, w, visit);
+  }
+  if (shared == 0) return;
+  Expert& last = w.experts.back();
+  visit_matrices(
+      {{n.shared.gate, last.gate, shared, hidden}, {n.shared.up, last.up, shared, hidden}}, visit);
+  visit({n.shared.down, last.down, hidden, shared});
+  if (experts.gates_shared) {
+    visit({n.shared_gate, w.shared_gate, 1, hidden, TensorKind::kRouter});
   }
 }
 
@@ -105,6 +208,10 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
       norm(n.mlp_out_norm, w.mlp_out_norm, hidden);
     }
     if (spec.norms_inputs) norm(n.mlp_norm, w.mlp_norm, hidden);
+    if (spec.layers[i].has_experts) {
+      visit_experts(spec, names.expert_storage, n, w, visit);
+      continue;
+    }
     visit_matrices(
         {{n.gate, w.gate, spec.intermediate, hidden}, {n.up, w.up, spec.intermediate, hidden}},
         visit);
@@ -125,6 +232,7 @@ DummyRange dummy_range(const Needed& needed, const ModelSpec& spec) {
     case TensorKind::kNorm: return {1.0f - spec.norm_weight_offset, 0.25f};
     case TensorKind::kBias: return {0.0f, 0.25f};
     case TensorKind::kEmbedding:
+    case TensorKind::kRouter:
     case TensorKind::kMatrix: break;
   }
   return {0.0f, std::sqrt(3.0f / static_cast<float>(needed.cols))};
@@ -142,7 +250,7 @@ bool is_sum(const OpenedModel& model, const Needed& needed) {
 
 // Whether its rows are computed or moved while they are loaded, so that it is a copy.
 bool is_copied(const OpenedModel& model, const Needed& needed) {
-  return is_sum(model, needed) || needed.pairs.num_pairs > 0;
+  return is_sum(model, needed) || needed.pairs.num_pairs > 0 || needed.is_turned();
 }
 
 bool is_beside_sum(const OpenedModel& model, const Needed& needed) {
@@ -153,7 +261,7 @@ bool is_beside_sum(const OpenedModel& model, const Needed& needed) {
 // An embedding that is looked up only stays as it is: a step reads few of its rows.
 DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_file, DType compute,
                     const DeviceMemory& memory, Quantization quantize) {
-  if (needed.kind == TensorKind::kNorm) return DType::kF32;
+  if (needed.kind == TensorKind::kNorm || needed.kind == TensorKind::kRouter) return DType::kF32;
   if (needed.kind == TensorKind::kBias) return memory.bias_type(compute);
   if (quantize == Quantization::kInt8 && is_multiplied(model, needed.kind)) return DType::kI8;
   if (is_sum(model, needed) || is_beside_sum(model, needed)) return compute;
@@ -162,7 +270,7 @@ DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_fil
 
 // The whole stored tensor that contains the needed rows.
 Tensor stored_tensor(const Checkpoint& checkpoint, const Needed& needed) {
-  return checkpoint.tensor(needed.name, needed.stored_rows, needed.cols);
+  return checkpoint.tensor(needed.name, needed.stored_rows, needed.stored_cols());
 }
 
 Tensor rows_of(const Needed& needed, Tensor stored) {
@@ -208,6 +316,21 @@ RowSource pairs_apart(RowSource source, const NeighbouringPairs& pairs) {
           }};
 }
 
+// REQUIRES: is_turned(); `stored` is the whole tensor.
+RowSource turned_rows(const Needed& needed, const Tensor& stored) {
+  const int64_t inputs = needed.inputs(), first_row = needed.first_row;
+  const TurnedRows turned = needed.turned;
+  return {needed.outputs(), inputs, [=](int64_t first, int64_t count, float* out) {
+            // The numbers of a stored row lie together.
+            for (int64_t k = 0; k < inputs; ++k) {
+              for (int64_t i = 0; i < count; ++i) {
+                out[i * inputs + k] =
+                    stored_number(stored, first_row + k, turned.first + (first + i) * turned.step);
+              }
+            }
+          }};
+}
+
 // A bias as the rows of a matrix, and such rows as a bias again.
 Tensor as_column(const Tensor& bias) { return {bias.data, bias.dtype, bias.cols, 1, 1}; }
 RowSource as_one_row(RowSource numbers) {
@@ -231,8 +354,8 @@ std::vector<Checkpoint::Declared> tensors_of(const ModelSpec& spec, const Tensor
   std::vector<Checkpoint::Declared> all;
   Weights unused;
   for_each_tensor(spec, names, unused, [&](const Needed& needed) {
-    if (!needed.is_first() || !has(needed.kind)) return;
-    all.push_back({needed.name, needed.stored_rows, needed.cols});
+    if (!needed.is_first() || !has(needed)) return;
+    all.push_back({needed.name, needed.stored_rows, needed.stored_cols()});
   });
   return all;
 }
@@ -277,7 +400,8 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
     const DType type = uploaded_type(model, needed, host.dtype, compute, memory, quantize);
     if (is_copied(model, needed)) {
       const bool is_bias = needed.kind == TensorKind::kBias;
-      RowSource rows = stored_rows(is_bias ? as_column(host) : host);
+      RowSource rows = needed.is_turned() ? turned_rows(needed, stored)
+                                          : stored_rows(is_bias ? as_column(host) : host);
       if (is_sum(model, needed)) rows = open_sum(model, needed, std::move(rows), memory);
       rows = pairs_apart(std::move(rows), needed.pairs);
       if (is_bias) rows = as_one_row(std::move(rows));
@@ -310,12 +434,13 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
 }
 
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names) {
-  return tensors_of(spec, names, [](TensorKind) { return true; });
+  return tensors_of(spec, names, [](const Needed&) { return true; });
 }
 
 std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names) {
-  return tensors_of(spec, names, [](TensorKind kind) {
-    return kind == TensorKind::kEmbedding || kind == TensorKind::kMatrix;
+  return tensors_of(spec, names, [](const Needed& needed) {
+    return needed.kind == TensorKind::kEmbedding ||
+           (needed.kind == TensorKind::kMatrix && !needed.is_stacked);
   });
 }
 
@@ -335,7 +460,8 @@ WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMe
     const Tensor host = rows_of(needed, stored_tensor(model.checkpoint, needed));
     const DType type = uploaded_type(model, needed, host.dtype, compute, memory, quantize);
     if (is_copied(model, needed)) {
-      bytes.copied += memory.matrix_bytes({nullptr, type, host.rows, host.cols, host.cols}, type);
+      bytes.copied +=
+          memory.matrix_bytes({nullptr, type, needed.rows, needed.cols, needed.cols}, type);
       return;
     }
     const bool is_matrix = is_multiplied(model, needed.kind);

@@ -29,7 +29,8 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
 
 // Names and shapes of the tensors that load_weights() reads for a model of this spec.
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);
-// The needed tensors that are multiplied or looked up. The first one is the embedding.
+// The needed tensors that are multiplied or looked up, without those that hold the matrices of many
+// experts. The first one is the embedding.
 std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names);
 
 // What the memory plan counts for weights: tensors of the checkpoint that stay mapped on the host,

@@ -51,13 +51,17 @@ void read_wrapped(const JsonObject& config, const Wrapper& wrapper, ModelSpec& s
   const auto inner = config.find_object("text_config");
   if (!inner && !wrapper.may_be_flat) config.refuse("text_config", "", "an object");
   const JsonObject& text = inner ? *inner : config;
-  if (inner) check_supported(text);
+  if (inner) refuse_unless_causal(text);
   find_text_family(text, wrapper)(text, spec, names);
+  if (inner) check_experts(text, spec);
   config.keep([&] { spec.tied_embeddings = reads_tied(config, text, wrapper.tied_embeddings); });
   read_eos_tokens(text, spec);
   names.clear();
   for (const Prefixes& place : kPlaces) {
     names.push_back(usual_names(place.root, place.output, spec));
+    if (spec.experts.count > 0) {
+      add_expert_names(place.root, wrapper.experts, spec, names.back());
+    }
     for (const std::string_view part : wrapper.parts) {
       names.back().unused.push_back(fmt::format("{}{}", place.parts, part));
     }

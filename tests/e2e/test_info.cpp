@@ -88,12 +88,12 @@ TEST_CASE("info says how a checkpoint is quantized, and a run computes it") {
 
 TEST_CASE("info lists every reason why a run refuses a model, and the run points to info") {
   const TinyModel files(
-      {.family = {.architecture = "MixtralForCausalLM", .fields = R"(, "num_local_experts": 8,
+      {.family = {.architecture = "PhimoeForCausalLM", .fields = R"(, "num_local_experts": 8,
                                                "quantization_config": {"a": 1})"}});
   write_file(files.dir() + "/tokenizer.json", R"({"model": {"type": "Unigram"}})");
   const Ended ended = info({"--model", files.dir()});
   CHECK(ended.exit_code == 1);
-  for (const char* words : {"no, for 4 reasons", "MixtralForCausalLM", "num_local_experts",
+  for (const char* words : {"no, for 4 reasons", "PhimoeForCausalLM", "num_local_experts",
                             "quantization_config", "Unigram"}) {
     CHECK_MESSAGE(ended.out.find(words) != std::string::npos, words);
   }

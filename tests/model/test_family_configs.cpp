@@ -588,7 +588,7 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
       {kGemma2, R"("attn_logit_softcapping": 0)", "attn_logit_softcapping", "found 0"},
       {kGemma2, R"("final_logit_softcapping": "30")", "final_logit_softcapping", "30"},
       {kGemma2, R"("use_bidirectional_attention": true)", "use_bidirectional_attention", "true"},
-      {"Qwen3MoeForCausalLM", R"("x": 0)", "architectures",
+      {"PhimoeForCausalLM", R"("x": 0)", "architectures",
        "supported are: LlamaForCausalLM, MistralForCausalLM, MinistralForCausalLM, "},
       {"Gemma3ForConditionalGeneration", R"("x": 0)", "text_config", "found nothing"},
       {"Gemma3ForConditionalGeneration", R"("text_config": {"quantization_config": {}})",
@@ -673,6 +673,8 @@ TEST_CASE("a mutated config is an error or a model that computes") {
       config_of(kQwen2, R"(, "use_sliding_window": true, "sliding_window": 3,
           "max_window_layers": 1)"),
       config_of(kQwen3, R"(, "head_dim": 8, "eos_token_id": 5)"),
+      config_of("Qwen3MoeForCausalLM", R"(, "num_experts": 5, "num_experts_per_tok": 2,
+          "moe_intermediate_size": 9, "decoder_sparse_step": 2, "mlp_only_layers": [3])"),
       config_of(kGemma, R"(, "head_dim": 8, "sliding_window": 3, "sliding_window_pattern": 2)")};
   const std::string alphabet = "0123456789[]{},:\"-eE.tfn \\\0\xFF";
   std::mt19937 random(9);

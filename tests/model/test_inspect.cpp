@@ -180,13 +180,13 @@ TEST_CASE("layers whose window cannot be read have none that is known") {
 TEST_CASE("an unknown family has sizes as far as config.json gives them") {
   Problems problems;
   const InspectedModel model =
-      inspect(R"({"architectures": ["MixtralForCausalLM"], "model_type": "mixtral",
+      inspect(R"({"architectures": ["PhimoeForCausalLM"], "model_type": "phimoe",
       "hidden_size": 64, "num_hidden_layers": 3, "num_local_experts": 8, "num_attention_heads": 4})",
               problems);
-  CHECK(count(problems, "MixtralForCausalLM") == 1);
+  CHECK(count(problems, "PhimoeForCausalLM") == 1);
   CHECK(count(problems, "num_local_experts") == 1);
   CHECK(problems.all().size() == 2);
-  CHECK(model.model_type == "mixtral");
+  CHECK(model.model_type == "phimoe");
   CHECK(model.spec.hidden == 64);
   CHECK(model.spec.layers.size() == 3);
   CHECK(model.spec.intermediate == 0);
