@@ -94,7 +94,7 @@ void check_threads(const Config& config) {
 // Peaks are measured on a separate device object. It frees its memory before the model takes its
 // share.
 void make_device(const Config& config, const std::function<double()>& clock, LoadedModel& model) {
-  BackendChoice choice = choose_backend(config.device);
+  BackendChoice choice = choose_backend(config.device, &model.opened.spec);
   const BackendInfo& backend = choice.row.info;
   about_model(config, [&] { check_sizes(backend, model.opened.spec); });
   model.backend = &choice.row;

@@ -28,7 +28,7 @@ void find_types(const Config& config, ModelInfo& info) {
   }
   const std::optional<DType> asked = config.dtype ? config.dtype : stored;
   if (!asked) return;
-  const BackendInfo& backend = choose_backend(config.device).row.info;
+  const BackendInfo& backend = choose_backend(config.device, &info.model.spec).row.info;
   const DeviceOptions used = backend.resolve({.compute = *asked, .cache = *asked});
   const bool is_int8 = config.quantize == Quantization::kInt8;
   info.compute = fmt::format("{} on {}{}", name_of(used.compute), backend.name,
@@ -141,7 +141,10 @@ ModelInfo describe_model(const Config& config) {
   info.model = inspect_model(dir, source, info.problems, config.lora.value_or(""));
   info.problems.keep([&] { check_adapter(config); });
   info.problems.keep([&] { find_types(config, info); });
-  info.problems.keep([&] { check_sizes(choose_backend(config.device).row.info, info.model.spec); });
+  info.problems.keep([&] {
+    const ModelSpec& spec = info.model.spec;
+    check_sizes(choose_backend(config.device, &spec).row.info, spec);
+  });
   info.notes = info.model.quantization_notes;
   read_tokenizer(info);
   read_chat(config, info);

@@ -63,11 +63,12 @@ struct Types {
 };
 
 Types types_of(const Config& config) {
-  const BackendInfo& backend = choose_backend(config.device).row.info;
   const std::string dir = find_model(config.model, program_path());
   const auto source =
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
-  const DType asked = config.dtype.value_or(file_dtype(open_model(dir, source)));
+  const OpenedModel model = open_model(dir, source);
+  const BackendInfo& backend = choose_backend(config.device, &model.spec).row.info;
+  const DType asked = config.dtype.value_or(file_dtype(model));
   const DeviceOptions used =
       backend.resolve({.compute = asked, .cache = asked, .cpu_isa = config.cpu_isa});
   return {used.compute, config.kv_dtype.value_or(used.cache), config.quantize};
