@@ -119,6 +119,15 @@ int64_t parameters_of(const std::vector<Checkpoint::Declared>& tensors) {
   return sum;
 }
 
+// The parameters that a token does not go through: experts that it has not chosen.
+int64_t idle_parameters(const ModelSpec& spec) {
+  const ExpertsSpec& experts = spec.experts;
+  const int64_t biases = experts.biases ? 2 * int64_t{experts.width} + spec.hidden : 0;
+  const int64_t each = 3 * int64_t{experts.width} * spec.hidden + biases;
+  return std::ranges::count(spec.layers, true, &LayerSpec::has_experts) *
+         (experts.count - experts.per_token) * each;
+}
+
 void describe_quantization(const Checkpoint& files, const QuantizedWeights& quantized,
                            const std::vector<Checkpoint::Declared>& needed, InspectedModel& model) {
   if (quantized.description().empty()) return;
@@ -153,6 +162,7 @@ void read_checkpoint(const std::string& dir, const std::string& lora,
   model.tied_embeddings = model.spec.tied_embeddings;
   const std::vector<Checkpoint::Declared> needed = needed_tensors(model.spec, names);
   model.parameters = parameters_of(needed);
+  model.active_parameters = model.parameters - idle_parameters(model.spec);
   const bool is_told = has_files && problems.keep([&] { check_told(dir, quantized, *files); });
   if (is_told && quantized.is_known()) {
     describe_quantization(*files, quantized, needed, model);
@@ -169,6 +179,7 @@ void make_up_weights(const JsonObject& config, const std::vector<TensorNames>& c
   const auto needed = needed_tensors(model.spec, candidates.front());
   const DType type = dummy_type(config);
   model.parameters = parameters_of(needed);
+  model.active_parameters = model.parameters - idle_parameters(model.spec);
   model.stored = {{.type = name_of(type),
                    .num_tensors = std::ssize(needed),
                    .parameters = model.parameters,

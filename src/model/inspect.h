@@ -34,6 +34,7 @@ struct InspectedModel {
 
   // Of the tensors that the model needs; 0 if that is not known.
   int64_t parameters = 0;
+  int64_t active_parameters = 0;  // those that a token goes through
   // Of the checkpoint, or of the weights that would be made up.
   std::vector<TensorTotal> stored = {};  // the largest first
   int num_files = 0;

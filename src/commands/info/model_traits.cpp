@@ -17,6 +17,8 @@ Words biases(const ModelSpec& spec) {
   if (spec.qkv_bias) words.emplace_back("q, k and v");
   if (spec.attention_out_bias) words.emplace_back("the output of attention");
   if (spec.mlp_bias) words.emplace_back("the MLP");
+  if (spec.experts.router_bias) words.emplace_back("the router");
+  if (spec.experts.biases) words.emplace_back("the experts");
   return words;
 }
 
@@ -44,8 +46,24 @@ Words multipliers(const ModelSpec& spec) {
 
 Words caps(const ModelSpec& spec) {
   Words words;
+  if (spec.qkv_limit > 0) words.push_back(fmt::format("q, k and v at {:.6g}", spec.qkv_limit));
   if (spec.score_cap > 0) words.push_back(fmt::format("scores at {:.6g}", spec.score_cap));
   if (spec.logit_cap > 0) words.push_back(fmt::format("logits at {:.6g}", spec.logit_cap));
+  return words;
+}
+
+Words experts(const ModelSpec& spec) {
+  const ExpertsSpec& experts = spec.experts;
+  if (experts.count == 0) return {};
+  Words words = {fmt::format("{} of {} channels, {} for a token", experts.count, experts.width,
+                             experts.per_token)};
+  if (experts.shared_width > 0) {
+    words.push_back(fmt::format("one of {} for all tokens", experts.shared_width));
+  }
+  const auto dense = std::ranges::count(spec.layers, false, &LayerSpec::has_experts);
+  if (dense > 0) {
+    words.push_back(fmt::format("{} of {} layers have none", dense, spec.layers.size()));
+  }
   return words;
 }
 
@@ -80,6 +98,7 @@ std::vector<std::pair<std::string, std::string>> traits_of(const ModelSpec& spec
     if (!words.empty()) traits.emplace_back(name, fmt::format("{}", fmt::join(words, ", ")));
   };
   add("rope", rope(spec));
+  add("experts", experts(spec));
   add("biases", biases(spec));
   add("norms", norms(spec));
   add("multipliers", multipliers(spec));
