@@ -184,6 +184,7 @@ set(pagedinfer_core_sources
   src/model/quantized/stored_part.cpp
   src/model/qwen2.cpp
   src/model/qwen3.cpp
+  src/model/qwen3_moe.cpp
   src/model/rope_frequencies.cpp
   src/model/rope_scaling.cpp
   src/model/smollm3.cpp

@@ -24,6 +24,7 @@ constexpr Family kFamilies[] = {
     {"Ministral3ForCausalLM", "ministral3", read_ministral3},
     {"Qwen2ForCausalLM", "qwen2", read_qwen2},
     {"Qwen3ForCausalLM", "qwen3", read_qwen3},
+    {"Qwen3MoeForCausalLM", "qwen3_moe", read_qwen3_moe},
     {"SmolLM3ForCausalLM", "smollm3", read_smollm3},
     {"GraniteForCausalLM", "granite", read_granite},
     {"Olmo2ForCausalLM", "olmo2", read_olmo2},
@@ -38,6 +39,7 @@ constexpr Family kFamilies[] = {
     {"Mistral3ForConditionalGeneration", "mistral3", read_mistral3_wrapper},
     {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", read_qwen2_5_vl_wrapper},
     {"Qwen3VLForConditionalGeneration", "qwen3_vl", read_qwen3_vl_wrapper},
+    {"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", read_qwen3_vl_moe_wrapper},
 };
 
 // The names of activations in transformers. The first of each is the usual one; those of the tanh

@@ -157,6 +157,7 @@ void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
 void read_ministral3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_qwen2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_qwen3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_qwen3_moe(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_smollm3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_granite(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
@@ -175,5 +176,7 @@ void read_qwen2_5_vl_wrapper(const JsonObject& config, ModelSpec& spec,
                              std::vector<TensorNames>& names);
 void read_qwen3_vl_wrapper(const JsonObject& config, ModelSpec& spec,
                            std::vector<TensorNames>& names);
+void read_qwen3_vl_moe_wrapper(const JsonObject& config, ModelSpec& spec,
+                               std::vector<TensorNames>& names);
 
 }  // namespace pagedinfer

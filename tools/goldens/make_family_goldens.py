@@ -45,12 +45,23 @@ OLMO3 = {"architectures": ["Olmo3ForCausalLM"], "model_type": "olmo3"}
 EXAONE4 = {"architectures": ["Exaone4ForCausalLM"], "model_type": "exaone4"}
 GLM4 = {"architectures": ["Glm4ForCausalLM"], "model_type": "glm4", "pad_token_id": None}
 MINISTRAL3 = {"architectures": ["Ministral3ForCausalLM"], "model_type": "ministral3"}
+QWEN2_MOE = {"architectures": ["Qwen2MoeForCausalLM"], "model_type": "qwen2_moe"}
+QWEN3_MOE = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe"}
+MIXTRAL = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral"}
+OLMOE = {"architectures": ["OlmoeForCausalLM"], "model_type": "olmoe"}
+GRANITE_MOE = {"architectures": ["GraniteMoeForCausalLM"], "model_type": "granitemoe"}
+GRANITE_MOE_SHARED = {"architectures": ["GraniteMoeSharedForCausalLM"],
+                      "model_type": "granitemoeshared"}
+GPT_OSS = {"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss"}
 QWEN_VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 24, "num_heads": 2}
 QWEN2_5_VL = {"architectures": ["Qwen2_5_VLForConditionalGeneration"], "model_type": "qwen2_5_vl",
               "torch_dtype": "bfloat16", "vision_config": QWEN_VISION | {"fullatt_block_indexes": [0]}}
 QWEN3_VL = {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl",
             "vision_config": QWEN_VISION | {"num_position_embeddings": 16,
                                             "deepstack_visual_indexes": []}}
+QWEN3_VL_MOE = {"architectures": ["Qwen3VLMoeForConditionalGeneration"],
+                "model_type": "qwen3_vl_moe", "vision_config": QWEN_VISION | {
+                    "num_position_embeddings": 16, "deepstack_visual_indexes": []}}
 MISTRAL3 = {"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3",
             "torch_dtype": "bfloat16", "spatial_merge_size": 2, "vision_feature_layer": -1,
             "vision_config": {"model_type": "pixtral", "hidden_size": 16, "intermediate_size": 24,
@@ -63,6 +74,11 @@ def sizes(hidden, heads, kv_heads, intermediate, vocab, layers=3, **more):
     return {"hidden_size": hidden, "num_attention_heads": heads, "num_key_value_heads": kv_heads,
             "intermediate_size": intermediate, "vocab_size": vocab, "num_hidden_layers": layers,
             "max_position_embeddings": 512, "torch_dtype": "bfloat16"} | more
+
+
+def experts(count, per_token, width, **more):
+    return {"num_experts": count, "num_experts_per_tok": per_token,
+            "moe_intermediate_size": width} | more
 
 
 LLAMA3_ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -239,6 +255,45 @@ MODELS = {
     "glm4-partial-odd-new-config": GLM4 | sizes(
         33, 3, 3, 29, 39, head_dim=22, attention_bias=True, rope_parameters={
             "rope_type": "default", "rope_theta": 700.0, "partial_rotary_factor": 0.5}),
+    "qwen3-moe-normalized": QWEN3_MOE | sizes(
+        24, 4, 2, 35, 43, head_dim=14, rope_theta=1e4) | experts(11, 4, 21, norm_topk_prob=True),
+    "qwen3-moe-sparse-tied": QWEN3_MOE | sizes(
+        28, 2, 1, 33, 41, layers=5, head_dim=10, attention_bias=True, tie_word_embeddings=True,
+        rope_theta=700.0) | experts(7, 3, 19, norm_topk_prob=False, decoder_sparse_step=2,
+                                    mlp_only_layers=[3]),
+    "qwen2-moe-shared": QWEN2_MOE | sizes(
+        24, 4, 2, 35, 43, rope_theta=1e4) | experts(
+            9, 3, 21, shared_expert_intermediate_size=31, norm_topk_prob=False),
+    "qwen2-moe-windows-tied": QWEN2_MOE | sizes(
+        30, 3, 1, 37, 39, layers=4, use_sliding_window=True, sliding_window=9, max_window_layers=3,
+        tie_word_embeddings=True, qkv_bias=False) | experts(
+            6, 2, 19, shared_expert_intermediate_size=17, norm_topk_prob=True, decoder_sparse_step=2),
+    "mixtral-window": MIXTRAL | sizes(
+        28, 4, 2, 33, 41, head_dim=10, sliding_window=11, rope_theta=1e4, num_local_experts=5,
+        num_experts_per_tok=2),
+    "olmoe-limited": OLMOE | sizes(
+        24, 4, 2, 21, 43, rope_theta=1e4, clip_qkv=0.8, num_experts=10, num_experts_per_tok=4,
+        attention_bias=True),
+    "olmoe-normalized-tied": OLMOE | sizes(
+        30, 3, 3, 19, 37, num_experts=7, num_experts_per_tok=3, norm_topk_prob=True,
+        tie_word_embeddings=True),
+    "granite-moe-multipliers": GRANITE_MOE | sizes(
+        36, 3, 1, 23, 37, embedding_multiplier=7.3, attention_multiplier=0.11,
+        residual_multiplier=0.22, logits_scaling=3.7, num_local_experts=9, num_experts_per_tok=4),
+    "granite-moe-shared": GRANITE_MOE_SHARED | sizes(
+        24, 4, 2, 23, 41, embedding_multiplier=12.0, attention_multiplier=0.25,
+        residual_multiplier=0.6, logits_scaling=8.0, num_local_experts=6, num_experts_per_tok=2,
+        shared_intermediate_size=29, attention_bias=True, tie_word_embeddings=True),
+    "gpt-oss": GPT_OSS | sizes(
+        28, 4, 2, 21, 43, head_dim=24, sliding_window=9, num_local_experts=7, num_experts_per_tok=3,
+        rope_theta=1e4, swiglu_limit=0.9, rope_scaling={
+            "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+            "truncate": False, "original_max_position_embeddings": 128}),
+    "qwen3-vl-moe": QWEN3_VL_MOE | {"tie_word_embeddings": False, "text_config": {
+        "model_type": "qwen3_vl_moe_text", "eos_token_id": 7} | sizes(
+        24, 4, 2, 37, 45, head_dim=14, rope_theta=5e6, rope_scaling={
+            "rope_type": "default", "mrope_interleaved": True, "mrope_section": [3, 2, 2]}
+        ) | experts(6, 3, 21)},
     "glm4-yarn-tied": GLM4 | sizes(
         30, 3, 1, 27, 37, layers=2, head_dim=32, attention_bias=False, tie_word_embeddings=True,
         partial_rotary_factor=0.75, rope_theta=1e4, rope_scaling={
@@ -267,11 +322,59 @@ def dummy_weights(name, shape, center, amplitude):
     return values[torch.tensor(list(data[:count]))].reshape(shape)
 
 
-def fill(model, name_of, center_of_norms):
+# For a class of models: names in memory and in a published checkpoint; the tensors of an expert,
+# from a parameter that has the matrices of all experts.
+PUBLISHED = {
+    "mixtral": {"mlp.gate.": "block_sparse_moe.gate.",
+                "mlp.experts.gate_up_proj": ("block_sparse_moe.experts.{}.w1.weight",
+                                             "block_sparse_moe.experts.{}.w3.weight"),
+                "mlp.experts.down_proj": ("block_sparse_moe.experts.{}.w2.weight",)},
+    "granitemoe": {"block_sparse_moe.router.weight": "block_sparse_moe.router.layer.weight",
+                   "experts.gate_up_proj": "input_linear.weight",
+                   "experts.down_proj": "output_linear.weight"},
+    "gpt_oss": {}, "qwen3_vl_moe": {},
+    "others": {"experts.gate_up_proj": ("experts.{}.gate_proj.weight", "experts.{}.up_proj.weight"),
+               "experts.down_proj": ("experts.{}.down_proj.weight",)},
+}
+PUBLISHED["granitemoeshared"] = PUBLISHED["granitemoe"]
+
+
+def fill_published(config, name, parameter):
+    """What the experts' forms of families call differently; returns False for all other tensors."""
+    family = config["model_type"]
+    for inside, published in PUBLISHED.get(family, PUBLISHED["others"]).items():
+        if inside not in name:
+            continue
+        if isinstance(published, tuple):
+            for expert, rows in enumerate(parameter):
+                for part, matrix in zip(published, rows.chunk(len(published))):
+                    tensor = name.replace(inside, part.format(expert))
+                    matrix.copy_(dummy_weights(tensor, matrix.shape, 0.0, amplitude_of(matrix.shape[1])))
+        else:
+            parameter.copy_(dummy_weights(name.replace(inside, published), parameter.shape, 0.0,
+                                          amplitude_of(parameter.shape[-1])))
+        return True
+    if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+        turned = parameter.transpose(1, 2) if family == "qwen3_vl_moe" else parameter
+        turned.copy_(dummy_weights(name, turned.shape, 0.0, amplitude_of(turned.shape[1])))
+        return True
+    if name.endswith((".sinks", "_bias")):
+        parameter.copy_(dummy_weights(name, parameter.shape, 0.0, 0.25))
+        return True
+    return False
+
+
+def amplitude_of(columns):
+    return torch.sqrt(torch.tensor(3.0) / torch.tensor(float(columns)))
+
+
+def fill(config, model, name_of, center_of_norms):
     """`name_of` a parameter: that of the tensor in a checkpoint; None: it is not of the text model."""
     for parameter_name, parameter in model.named_parameters():
         name = name_of(parameter_name)
         if name is None:
+            continue
+        if fill_published(config, name, parameter):
             continue
         if name.endswith("norm.weight"):
             center, amplitude = center_of_norms, 0.25
@@ -279,7 +382,7 @@ def fill(model, name_of, center_of_norms):
             center, amplitude = 0.0, 0.25
         else:
             center = 0.0
-            amplitude = torch.sqrt(torch.tensor(3.0) / torch.tensor(float(parameter.shape[1])))
+            amplitude = amplitude_of(parameter.shape[1])
         parameter.copy_(dummy_weights(name, parameter.shape, center, amplitude))
 
 
@@ -312,7 +415,8 @@ def make_wrapped(config, dtype):
     name, root, output = {
         "gemma3": ("Gemma3",) + beside, "mistral3": ("Mistral3",) + beside,
         "qwen2_5_vl": ("Qwen2_5_VL", "model.", "lm_head."),
-        "qwen3_vl": ("Qwen3VL", "model.language_model.", "lm_head.")}[config["model_type"]]
+        "qwen3_vl": ("Qwen3VL", "model.language_model.", "lm_head."),
+        "qwen3_vl_moe": ("Qwen3VLMoe", "model.language_model.", "lm_head.")}[config["model_type"]]
     read = getattr(transformers, name + "Config").from_dict(json.loads(json.dumps(config)))
     model = getattr(transformers, name + "ForConditionalGeneration")._from_config(read, dtype=dtype)
 
@@ -322,7 +426,9 @@ def make_wrapped(config, dtype):
                 return published + parameter[len(inside):]
         return None
 
-    fill(model, name_of, 0.0 if "Gemma" in name else 1.0)
+    if "num_experts_per_tok" in config["text_config"]:
+        model.set_experts_implementation("eager")
+    fill(config, model, name_of, 0.0 if "Gemma" in name else 1.0)
     return model.eval()
 
 
@@ -333,13 +439,17 @@ def make_model(config, dtype, max_model_len):
                "ministral": "Ministral", "qwen2": "Qwen2", "qwen3": "Qwen3", "smollm3": "SmolLM3",
                "granite": "Granite", "olmo2": "Olmo2", "phi3": "Phi3", "gemma2": "Gemma2",
                "gemma3_text": "Gemma3", "gemma": "Gemma", "olmo3": "Olmo3", "exaone4": "Exaone4",
-               "glm4": "Glm4", "ministral3": "Ministral3"}
+               "glm4": "Glm4", "ministral3": "Ministral3", "qwen2_moe": "Qwen2Moe",
+               "qwen3_moe": "Qwen3Moe", "mixtral": "Mixtral", "olmoe": "Olmoe", "gpt_oss": "GptOss",
+               "granitemoe": "GraniteMoe", "granitemoeshared": "GraniteMoeShared"}
     name = classes[config["model_type"]]
     config_class = "Gemma3TextConfig" if name == "Gemma3" else name + "Config"
     read = getattr(transformers, config_class).from_dict(json.loads(json.dumps(config)))
     model = getattr(transformers, name + "ForCausalLM")._from_config(read, dtype=dtype).eval()
+    if "num_experts_per_tok" in config:
+        model.set_experts_implementation("eager")  # the others want rows of 16 bytes
     add_biases(model, config)
-    fill(model, lambda parameter: parameter, 0.0 if "Gemma" in name else 1.0)
+    fill(config, model, lambda parameter: parameter, 0.0 if "Gemma" in name else 1.0)
     trained = config.get("original_max_position_embeddings") or (
         (config.get("rope_parameters") or {}).get("original_max_position_embeddings")
         or config["max_position_embeddings"])
