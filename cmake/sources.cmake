@@ -183,6 +183,7 @@ set(pagedinfer_core_sources
   src/model/quantized/quantized_weights.cpp
   src/model/quantized/stored_part.cpp
   src/model/qwen2.cpp
+  src/model/qwen2_moe.cpp
   src/model/qwen3.cpp
   src/model/qwen3_moe.cpp
   src/model/rope_frequencies.cpp

@@ -24,6 +24,7 @@ constexpr Family kFamilies[] = {
     {"Ministral3ForCausalLM", "ministral3", read_ministral3},
     {"Qwen2ForCausalLM", "qwen2", read_qwen2},
     {"Qwen3ForCausalLM", "qwen3", read_qwen3},
+    {"Qwen2MoeForCausalLM", "qwen2_moe", read_qwen2_moe},
     {"Qwen3MoeForCausalLM", "qwen3_moe", read_qwen3_moe},
     {"SmolLM3ForCausalLM", "smollm3", read_smollm3},
     {"GraniteForCausalLM", "granite", read_granite},

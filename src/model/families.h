@@ -157,6 +157,7 @@ void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
 void read_ministral3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_qwen2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_qwen3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_qwen2_moe(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_qwen3_moe(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_smollm3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_granite(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
