@@ -170,6 +170,7 @@ set(pagedinfer_core_sources
   src/model/llama.cpp
   src/model/ministral3.cpp
   src/model/mistral.cpp
+  src/model/mixtral.cpp
   src/model/model.cpp
   src/model/model_files.cpp
   src/model/olmo2.cpp
