@@ -27,6 +27,7 @@ constexpr Family kFamilies[] = {
     {"Qwen2MoeForCausalLM", "qwen2_moe", read_qwen2_moe},
     {"Qwen3MoeForCausalLM", "qwen3_moe", read_qwen3_moe},
     {"MixtralForCausalLM", "mixtral", read_mixtral},
+    {"OlmoeForCausalLM", "olmoe", read_olmoe},
     {"SmolLM3ForCausalLM", "smollm3", read_smollm3},
     {"GraniteForCausalLM", "granite", read_granite},
     {"Olmo2ForCausalLM", "olmo2", read_olmo2},
