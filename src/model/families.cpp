@@ -28,6 +28,8 @@ constexpr Family kFamilies[] = {
     {"Qwen3MoeForCausalLM", "qwen3_moe", read_qwen3_moe},
     {"MixtralForCausalLM", "mixtral", read_mixtral},
     {"OlmoeForCausalLM", "olmoe", read_olmoe},
+    {"GraniteMoeForCausalLM", "granitemoe", read_granite_moe},
+    {"GraniteMoeSharedForCausalLM", "granitemoeshared", read_granite_moe},
     {"SmolLM3ForCausalLM", "smollm3", read_smollm3},
     {"GraniteForCausalLM", "granite", read_granite},
     {"Olmo2ForCausalLM", "olmo2", read_olmo2},
