@@ -166,6 +166,7 @@ set(pagedinfer_core_sources
   src/model/generation_config.cpp
   src/model/glm4.cpp
   src/model/granite.cpp
+  src/model/gpt_oss.cpp
   src/model/inspect.cpp
   src/model/llama.cpp
   src/model/ministral3.cpp

@@ -30,6 +30,7 @@ constexpr Family kFamilies[] = {
     {"OlmoeForCausalLM", "olmoe", read_olmoe},
     {"GraniteMoeForCausalLM", "granitemoe", read_granite_moe},
     {"GraniteMoeSharedForCausalLM", "granitemoeshared", read_granite_moe},
+    {"GptOssForCausalLM", "gpt_oss", read_gpt_oss},
     {"SmolLM3ForCausalLM", "smollm3", read_smollm3},
     {"GraniteForCausalLM", "granite", read_granite},
     {"Olmo2ForCausalLM", "olmo2", read_olmo2},

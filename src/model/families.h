@@ -162,6 +162,7 @@ void read_qwen3_moe(const JsonObject& config, ModelSpec& spec, std::vector<Tenso
 void read_mixtral(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_olmoe(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_granite_moe(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_gpt_oss(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_smollm3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_granite(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);

@@ -15,11 +15,9 @@ from make_goldens import pinned
 NAMES = ["ApertusForCausalLM", "BertForMaskedLM", "BloomForCausalLM", "Cohere2ForCausalLM",
          "CohereForCausalLM", "DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "FalconForCausalLM",
          "GPT2LMHeadModel",
-         "GPTNeoXForCausalLM", "GptOssForCausalLM", "GraniteMoeForCausalLM", "JambaForCausalLM",
-         "MambaForCausalLM", "MixtralForCausalLM", "NemotronForCausalLM",
+         "GPTNeoXForCausalLM", "JambaForCausalLM", "MambaForCausalLM", "NemotronForCausalLM",
          "OlmoForCausalLM", "OPTForCausalLM", "PhiForCausalLM", "PhimoeForCausalLM",
-         "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM", "StableLmForCausalLM",
-         "Starcoder2ForCausalLM", "T5ForConditionalGeneration"]
+         "Qwen3NextForCausalLM", "StableLmForCausalLM", "Starcoder2ForCausalLM", "T5ForConditionalGeneration"]
 
 
 def main():
