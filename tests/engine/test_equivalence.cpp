@@ -81,6 +81,7 @@ class Rigs {
  public:
   Rigs(CpuIsa isa, DType compute, DType cache_type, Quantization quantize)
       : isa_(isa), compute_(compute), cache_type_(cache_type), quantize_(quantize) {
+    open(tiny_expert_shapes());
     open(tiny_shapes());
   }
   // On a GPU, with heads that its tensor cores can and cannot take.

@@ -238,6 +238,24 @@ Rig::Tokens Rig::alone(const Request& request, int max_model_len,
   return generated;
 }
 
+std::vector<TinyModelOptions> tiny_expert_shapes() {
+  std::vector<TinyModelOptions> shapes;
+  for (const TinyFamily& family : tiny_expert_families(13, 3)) {
+    shapes.push_back({.seed = static_cast<uint32_t>(50 + shapes.size()),
+                      .hidden = 24,
+                      .layers = 3,
+                      .heads = 3,
+                      .kv_heads = 1,
+                      .intermediate = 22,
+                      .vocab = static_cast<int>(43 + 2 * shapes.size()),
+                      .max_positions = 1024,
+                      .dtype = DType::kBF16,
+                      .tied = shapes.size() % 2 == 0,
+                      .family = family});
+  }
+  return shapes;
+}
+
 std::vector<TinyModelOptions> tiny_shapes() {
   std::vector<TinyModelOptions> shapes;
   for (const TinyFamily& family : tiny_newer_families(13, 3)) {

@@ -104,6 +104,8 @@ class Rig {
 // Small models of awkward sizes, with at least kTinyVocab tokens each. The last is large enough for
 // its products to run on several threads.
 std::vector<TinyModelOptions> tiny_shapes();
+// Of models with experts.
+std::vector<TinyModelOptions> tiny_expert_shapes();
 constexpr TokenId kTinyVocab = 37, kTinyStop = 7;
 
 // Gives most requests a temperature, filters or penalties, and all a random key.

@@ -141,6 +141,22 @@ inline std::vector<TinyFamily> tiny_newer_families(int window, int layers, int h
           tiny_glm4()};
 }
 
+// Families with experts, which run on a CPU only.
+inline std::vector<TinyFamily> tiny_expert_families(int window, int layers) {
+  return {tiny_family("Qwen3MoeForCausalLM", R"("num_experts": 7, "num_experts_per_tok": 3,
+  "moe_intermediate_size": 21, "norm_topk_prob": true, "mlp_only_layers": [1])"),
+          tiny_family("Qwen2MoeForCausalLM", R"("num_experts": 5, "num_experts_per_tok": 2,
+  "moe_intermediate_size": 19, "shared_expert_intermediate_size": 26)"),
+          tiny_family("OlmoeForCausalLM",
+                      R"("num_experts": 6, "num_experts_per_tok": 4, "clip_qkv": 0.7)"),
+          tiny_family(
+              "GptOssForCausalLM",
+              fmt::format(R"("num_local_experts": 6, "num_experts_per_tok": 2, "swiglu_limit": 0.8,
+  "sliding_window": {}, "layer_types": [{}], "rope_parameters": {{"rope_type": "yarn",
+  "factor": 4.0, "original_max_position_embeddings": 64}})",
+                          window, tiny_layer_types(layers)))};
+}
+
 struct TinyModelOptions {
   uint32_t seed = 1;
   int hidden = 24, layers = 2, heads = 4, kv_heads = 2, head_dim = 8, intermediate = 40;

@@ -245,6 +245,7 @@ TEST_CASE("right configurations agree in every token and every logit, in every f
        {TinyFamily(), tiny_mistral(24), tiny_qwen2(20, 2), tiny_qwen3(), tiny_gemma3(16, 2)}) {
     families.push_back(family);
   }
+  for (const TinyFamily& family : tiny_expert_families(20, 2)) families.push_back(family);
   for (const TinyFamily& family : families) {
     INFO(family.architecture);
     Scene scene({.dtype = DType::kBF16, .family = family});
