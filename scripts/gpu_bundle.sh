@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Puts the programs that gpu_check.sh runs, stripped, and the shared libraries that a bare machine
-# lacks into build-gpu/, at most 32 MiB: `scripts/gpu_bundle.sh [BUILD]`. They start wherever there
+# lacks into build-gpu/: `scripts/gpu_bundle.sh [BUILD]`. They start wherever there
 # are a C and a C++ library, from beside the repository's datasets/. The headers of fmt are for
 # tools/gpu/lab.sh.
 set -euo pipefail
