@@ -251,6 +251,12 @@ TEST_CASE("emulated: a cache of algorithms that is damaged or of another GPU cou
   }
   write_file(found.path(), "card 2" + text);
   CHECK(ProductCache(dir / "a/b", "card 1").size() == 0);
+  for (size_t at = 0; at < text.size(); at += 11) {
+    std::string changed = text;
+    changed[at] = changed[at] == '7' ? '8' : '7';
+    write_file(found.path(), changed);
+    REQUIRE(ProductCache(dir / "a/b", "card 1").size() == 0);
+  }
   // Neither a folder that cannot be made nor none at all is an error.
   ProductCache nowhere(found.path() + "/c", "card 1");
   nowhere.add(key, 1, {});

@@ -98,7 +98,11 @@ def records_of(paths: list[str]) -> list[dict]:
     records = []
     for path in paths:
         with open(path, encoding="utf-8") as lines:
-            records += [json.loads(line) for line in lines]
+            for line in lines:
+                try:
+                    records.append(json.loads(line))
+                except ValueError:  # cut off, or a rate without a time: inf
+                    print(f"{path}: not JSON: {line.strip()[:100]}")
     return records
 
 

@@ -31,6 +31,7 @@ Says says(cudaError_t status) {
     case cudaErrorInsufficientDriver:
     case cudaErrorNoDevice:
     case cudaErrorNotPermitted:
+    case cudaErrorDevicesUnavailable:  // another program has it for itself
     case cudaErrorNotSupported:
     case cudaErrorNotReady:
     // A step that cannot be captured as a graph.

@@ -16,7 +16,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr std::string_view kFirstLine = "pagedinfer: the fastest algorithms of products, 1";
+constexpr std::string_view kFirstLine = "pagedinfer: the fastest algorithms of products, 2";
 using KeyWords = decltype(words_of(ProductKey()));
 constexpr size_t kNumWords = KeyWords().size() + 1 + ProductAlgorithm().size();  // of a line
 
@@ -41,6 +41,11 @@ std::vector<uint64_t> words_in(const std::string& line) {
   return at == end && words.size() == kNumWords ? words : std::vector<uint64_t>();
 }
 
+// The last line has a hash of the others: cuBLAS is not asked about words that nobody wrote.
+std::string last_line(std::string_view others) {
+  return fmt::format("hash {:016x}", hash_bytes(0, others));
+}
+
 }  // namespace
 
 ProductCache::ProductCache(const std::string& folder, std::string identity)
@@ -52,15 +57,18 @@ ProductCache::ProductCache(const std::string& folder, std::string identity)
   if (!parse(text)) algorithms_.clear();
 }
 
-// The last line counts the others, so that a file that was cut off shows.
 bool ProductCache::parse(const std::string& text) {
-  std::istringstream lines(text);
+  const size_t last = text.rfind("hash ");
+  if (last == std::string::npos || text.substr(last) != last_line(text.substr(0, last)) + '\n') {
+    return false;
+  }
+  std::istringstream lines(text.substr(0, last));
   std::string line;
   if (!std::getline(lines, line) || line != kFirstLine) return false;
   if (!std::getline(lines, line) || line != identity_) return false;
   while (std::getline(lines, line)) {
     const std::vector<uint64_t> words = words_in(line);
-    if (words.empty()) return line == fmt::format("{} lines", algorithms_.size());
+    if (words.empty()) return false;
     size_t next = 0;
     KeyWords of_key;
     for (int64_t& word : of_key) word = static_cast<int64_t>(words[next++]);
@@ -68,7 +76,7 @@ bool ProductCache::parse(const std::string& text) {
     ProductAlgorithm& algorithm = algorithms_[{key_of(of_key), bucket}];
     for (uint64_t& part : algorithm) part = words[next++];
   }
-  return false;
+  return true;
 }
 
 std::optional<ProductAlgorithm> ProductCache::find(const ProductKey& key, int64_t bucket) const {
@@ -87,13 +95,13 @@ void ProductCache::save() const {
   std::filesystem::create_directories(folder_, error);
   // Renamed when it is whole, so that no process reads half of it.
   const std::string unfinished = fmt::format("{}.{}", path_, getpid());
+  std::string text = fmt::format("{}\n{}\n", kFirstLine, identity_);
+  for (const auto& [place, algorithm] : algorithms_) {
+    text += line_of(place.first, place.second, algorithm) + '\n';
+  }
   {
     std::ofstream file(unfinished, std::ios::binary);
-    file << kFirstLine << '\n' << identity_ << '\n';
-    for (const auto& [place, algorithm] : algorithms_) {
-      file << line_of(place.first, place.second, algorithm) << '\n';
-    }
-    file << algorithms_.size() << " lines\n";
+    file << text << last_line(text) << '\n';
     file.close();
     if (!file) {
       std::filesystem::remove(unfinished, error);
