@@ -78,6 +78,7 @@ __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs
     x[a.tokens[row.banned.begin + i]] = -__builtin_huge_valf();
   }
   if (row.mask >= 0) {
+    __syncthreads();  // a banned token may be outside the mask
     const uint32_t* const mask = a.masks + row.mask * mask_words(a.vocabulary);
     for (int id = threadIdx.x; id < a.vocabulary; id += kAdjustThreads) {
       if (!is_in_mask(mask, id)) x[id] = -__builtin_huge_valf();

@@ -25,9 +25,9 @@ struct SampleRowArgs {
   float repetition_penalty, presence_penalty, frequency_penalty;
   uint32_t sample, position;
   uint64_t key;
-  TokenRange bias;     // each token once; its bias is at the same index of `biases`
-  TokenRange allowed;  // empty: all tokens
-  TokenRange banned;
+  TokenRange bias;               // each token once; its bias is at the same index of `biases`
+  TokenRange allowed;            // empty: all tokens
+  TokenRange banned;             // each token once
   int32_t mask = -1;             // row of SampleArgs::masks; -1: all tokens
   TokenRange prompt, generated;  // may be left empty without penalties
   // Read if SampleArgs::report is filled in.

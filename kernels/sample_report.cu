@@ -56,27 +56,29 @@ __global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
 }
 
 __global__ void __launch_bounds__(kLookUpThreads) raw_drawn_kernel(const SampleArgs a) {
-  __shared__ float logit;
+  constexpr int kNone = 0x7fffffff;
+  __shared__ int found;  // a place of the token among those that the row lists
   const SampleRowArgs& first = a.rows[a.rows[blockIdx.x].first_row];
   if (!has_raw_row(first)) return;
   int token = a.out[blockIdx.x];
   if (token < 0 && first.allowed.count == 1) token = a.tokens[first.allowed.begin];
-  if (threadIdx.x == 0) {
-    logit = token < 0 ? float_of_bits(0x7fc00000) : a.logits[first.logits_row * a.stride + token];
-  }
+  if (threadIdx.x == 0) found = kNone;
   __syncthreads();
   // All occurrences of the token have the same raw logit.
   const auto look_up = [&](const TokenRange& range) {
     for (int i = threadIdx.x; i < range.count; i += kLookUpThreads) {
       const int place = range.begin + i;
-      if (resolved_token(a.tokens[place], a.drawn) == token) logit = a.report.listed[place];
+      if (resolved_token(a.tokens[place], a.drawn) == token) atomicMin(&found, place);
     }
   };
   if (first.adjusts) {
     look_up(first.bias), look_up(first.allowed), look_up(first.prompt), look_up(first.generated);
   }
   __syncthreads();
-  if (threadIdx.x == 0) a.report.drawn[blockIdx.x] = logit;
+  if (threadIdx.x > 0) return;
+  a.report.drawn[blockIdx.x] = found != kNone ? a.report.listed[found]
+                               : token < 0    ? float_of_bits(0x7fc00000)
+                                              : a.logits[first.logits_row * a.stride + token];
 }
 
 }  // namespace

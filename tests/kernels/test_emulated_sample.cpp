@@ -27,12 +27,13 @@ struct SampledRow {
     if (!random.below(4)) params.repetition_penalty = 0.7f + random.unit();
     if (!random.below(4)) params.presence_penalty = random.normal();
     if (!random.below(4)) params.frequency_penalty = random.normal();
-    if (!random.below(3)) fill(banned);
-    if (!random.below(4)) {
+    const auto fill_distinct = [&](std::vector<TokenId>& to) {
       std::set<TokenId> ids;
       for (int i = random.below(40); i >= 0; --i) ids.insert(random.below(vocabulary));
-      allowed.assign(ids.begin(), ids.end());
-    }
+      to.assign(ids.begin(), ids.end());
+    };
+    if (!random.below(3)) fill_distinct(banned);
+    if (!random.below(4)) fill_distinct(allowed);
     fill(prompt), fill(generated);
     params.logit_bias = random_biases(random, 4, vocabulary);
     const uint64_t key = random.bits();
