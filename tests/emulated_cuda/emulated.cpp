@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "races.h"
+
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
@@ -55,7 +57,8 @@ struct Fiber {
   Waits waits = Waits::kNot;
   uint3 index = {};
   unsigned exchanges = 0;
-  int copy_group = 0;  // the open one
+  int copy_group = 0;     // the open one
+  unsigned barriers = 0;  // that it has come to
 };
 struct WarpState {
   unsigned lanes = 0;  // that still run, a bit each
@@ -85,6 +88,8 @@ int early_warp, late_warp;
 std::vector<int> ready[3];  // threads that may run: of the early warp, of others, of the late warp
 std::vector<unsigned char> shared;
 int current, live, at_barrier;
+// For the sanitizer. Two barriers: threads may come to the next one before all have left the first.
+char block_start, block_end, barrier[2];
 void* scheduler;
 const std::function<void()>* body;
 uint64_t random_state = 1;
@@ -118,6 +123,7 @@ void arrive(const Copy& copy) {
 
 void wait() {
   const int self = current;
+  races::switch_to(-1);
   emulated_switch(&fibers[self].stack_top, scheduler);
 }
 
@@ -142,7 +148,9 @@ void wake_warp(int warp) {
 }
 
 void begin_fiber() {
+  races::acquire(&block_start);
   (*body)();
+  races::release(&block_end);
   fibers[current].waits = Waits::kEnded;
   --live;
   warps[current / 32].lanes &= ~(1u << current % 32);
@@ -164,7 +172,7 @@ void run_block() {
   for (auto& threads : ready) threads.clear();
   early_warp = static_cast<int>(next_random() % (warps.size() + 2));
   late_warp = static_cast<int>(next_random() % (warps.size() + 2));
-  arrival = static_cast<Arrival>(next_random() % 3);
+  arrival = races::are_seen() ? Arrival::kWhenWaitedFor : static_cast<Arrival>(next_random() % 3);
   live = n, at_barrier = 0;
   for (int i = 0; i < n; ++i) {
     const unsigned u = static_cast<unsigned>(i);
@@ -180,6 +188,7 @@ void run_block() {
     fibers[i].stack_top = stack;
     make_ready(i);
   }
+  races::release(&block_start);
   while (live > 0) {
     const auto from = std::ranges::find_if(ready, [](const auto& some) { return !some.empty(); });
     if (from == std::end(ready)) fail("a block waits for threads that wait for something else");
@@ -189,8 +198,10 @@ void run_block() {
       if (!of_thread.empty()) arrive(take_any(of_thread));
     }
     threadIdx = fibers[current].index;
+    races::switch_to(current);
     emulated_switch(&scheduler, fibers[current].stack_top);
   }
+  races::acquire(&block_end);
 }
 
 }  // namespace
@@ -225,7 +236,9 @@ const char* exchange(unsigned mask, const void* mine, size_t bytes) {
   if (warp.arrived > 0 && bytes != warp.bytes) fail("lanes of a warp meet at different exchanges");
   warp.bytes = bytes;
   auto& slots = warp.slots[self.exchanges++ % 2];
-  std::memcpy(slots[current % 32], mine, bytes);
+  // Not memcpy(), which the sanitizer would see.
+  volatile char* const slot = slots[current % 32];
+  for (size_t i = 0; i < bytes; ++i) slot[i] = static_cast<const char*>(mine)[i];
   self.waits = Waits::kForWarp;
   ++warp.arrived;
   wake_warp(current / 32);
@@ -235,6 +248,7 @@ const char* exchange(unsigned mask, const void* mine, size_t bytes) {
 
 void copy_async(void* to, const void* from, size_t bytes, bool valid) {
   const Copy copy = {to, from, bytes, valid, fibers[current].copy_group};
+  races::write(to, bytes);  // the other time at which it may happen is when it is waited for
   if (arrival == Arrival::kAtOnce) return arrive(copy);
   copies[current].push_back(copy);
 }
@@ -250,8 +264,12 @@ void wait_for_copies(int max_pending) {
 }  // namespace emulated
 
 void __syncthreads() {
-  emulated::fibers[emulated::current].waits = emulated::Waits::kForBlock;
+  emulated::Fiber& self = emulated::fibers[emulated::current];
+  char* const barrier = &emulated::barrier[self.barriers++ % 2];
+  emulated::races::release(barrier);
+  self.waits = emulated::Waits::kForBlock;
   ++emulated::at_barrier;
   emulated::wake_block();
   emulated::wait();
+  emulated::races::acquire(barrier);
 }

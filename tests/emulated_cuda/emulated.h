@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -102,20 +103,18 @@ T __ldcg(const T* from) {
 inline void __threadfence() {}
 template <class T>
 T atomicAdd(T* at, T x) {
-  const T before = *at;
-  *at += x;
-  return before;
+  return std::atomic_ref(*at).fetch_add(x, std::memory_order_relaxed);
 }
 template <class T>
 T atomicOr(T* at, T x) {
-  const T before = *at;
-  *at |= x;
-  return before;
+  return std::atomic_ref(*at).fetch_or(x, std::memory_order_relaxed);
 }
 template <class T>
 T atomicMin(T* at, T x) {
-  const T before = *at;
-  *at = std::min(before, x);
+  std::atomic_ref to(*at);
+  T before = to.load(std::memory_order_relaxed);
+  while (x < before && !to.compare_exchange_weak(before, x, std::memory_order_relaxed)) {
+  }
   return before;
 }
 
