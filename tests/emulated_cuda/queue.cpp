@@ -119,7 +119,7 @@ cudaError_t enqueue(cudaStream_t stream, Item item) {
 
 namespace {
 
-constexpr int kPlainShared = 48 << 10, kMaxShared = 227 << 10;
+constexpr int kPlainShared = 48 << 10;
 
 std::map<const void*, int>& allowed_shared() {
   static std::map<const void*, int> allowed;
@@ -135,7 +135,8 @@ cudaError_t problem_of(const Launch& launch) {
   }
   const auto found = allowed_shared().find(launch.kernel);
   const int allowed = found == allowed_shared().end() ? kPlainShared : found->second;
-  return launch.shared_bytes < 0 || launch.shared_bytes > std::max(allowed, kPlainShared)
+  return launch.shared_bytes < 0 || launch.shared_bytes > std::max(allowed, kPlainShared) ||
+                 launch.shared_bytes > settings().shared_memory
              ? cudaErrorInvalidValue
              : cudaSuccess;
 }
@@ -144,7 +145,7 @@ cudaError_t problem_of(const Launch& launch) {
 
 cudaError_t allow_shared(const void* kernel, int bytes) {
   const Call call;
-  if (bytes < 0 || bytes > kMaxShared) return answer(cudaErrorInvalidValue);
+  if (bytes < 0 || bytes > settings().shared_memory) return answer(cudaErrorInvalidValue);
   allowed_shared()[kernel] = bytes;
   return cudaSuccess;
 }

@@ -115,7 +115,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
   *properties = {.name = "emulated GPU",
                  .totalGlobalMem = static_cast<size_t>(emulated::settings().memory),
                  .sharedMemPerBlock = 48 << 10,
-                 .sharedMemPerBlockOptin = 227 << 10,
+                 .sharedMemPerBlockOptin = static_cast<size_t>(emulated::settings().shared_memory),
                  .major = 9,
                  .minor = 0,
                  .multiProcessorCount = 2,

@@ -8,6 +8,7 @@
 
 #include "kernels/attention.h"
 #include "tests/emulated_cuda/device_support.h"
+#include "tests/emulated_cuda/runtime.h"
 #include "tests/support/stored_rows.h"
 
 namespace pagedinfer::kernels {
@@ -156,6 +157,7 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
       return AttentionWork{tiles.items.data(), static_cast<int>(tiles.items.size())};
     };
     const bool only_large = shape.int8 && shape.dim == 256;  // else the slow kernel runs
+    emulated::settings().shared_memory = (only_large || random.below(2) ? 227 : 99) << 10;
     launch_attention({.type = kTypeOf<T>,
                       .q = q.matrix(),
                       .out = out.matrix(),
@@ -174,11 +176,12 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
                       .small = work(plan.small),
                       .large = work(plan.large),
                       .num_states = plan.num_states,
-                      .max_shared_bytes = (only_large || random.below(2) ? 227 : 99) << 10,
+                      .max_shared_bytes = emulated::settings().shared_memory,
                       .restarts = restarts,
                       .workspace = workspace.as<void>(),
                       .counters = counters.data()},
                      nullptr);
+    emulated::settings() = {};
     CHECK(std::ranges::count(counters, 0u) == std::ssize(counters));
     CHECK(out.guards_are_whole());
     for_each([&](auto& s, int at, int t, int c) { s.out[at] = out.at(t, c); });
