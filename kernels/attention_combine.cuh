@@ -30,6 +30,7 @@ __device__ bool is_last_block(uint32_t* counter, uint32_t count) {
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
+    __threadfence();  // of what the barrier has ordered before: the writes of the whole block
     is_last = atomicAdd(counter, 1u) == count - 1;
     if (is_last) *counter = 0;
     __threadfence();
