@@ -11,14 +11,8 @@
 namespace pagedinfer {
 namespace {
 
-int num_sequences(const Scheduler::Queue& queue) {
-  size_t count = 0;
-  for (const auto& [age, group] : queue) count += group.members.size();
-  return static_cast<int>(count);
-}
-
 // The number of sequences that the groups have, or will have when they draw their first tokens.
-int num_places(const Scheduler::Queue& queue) {
+int num_places(const GroupQueue& queue) {
   int count = 0;
   for (const auto& [age, group] : queue) count += group.num_places();
   return count;
@@ -130,21 +124,16 @@ int64_t Scheduler::submit(const Request& request) {
   seq.scope = limits_.prefix_cache && !seq.scores_prompt() ? kShareAll
               : request.num_samples > 1                    ? age + 1
                                                            : kShareNone;
-  waiting_.emplace_hint(waiting_.end(), age, SequenceGroup{{std::move(seq)}});
+  waiting_.insert(age, SequenceGroup{{std::move(seq)}});
   batch_ended_ = false;
   return age;
 }
 
-int Scheduler::num_running() const { return num_sequences(running_); }
-
-int Scheduler::num_waiting() const { return num_sequences(waiting_); }
-
 // Counts tokens only if the waiting sequences could have too many.
 bool Scheduler::window_full() const {
-  const int num_waiting = num_sequences(waiting_);
-  if (num_waiting >= limits_.max_waiting) return true;
+  if (num_waiting() >= limits_.max_waiting) return true;
   const int64_t max_tokens = limits_.max_waiting_tokens;
-  if (int64_t{num_waiting} * limits_.max_model_len < max_tokens) return false;
+  if (int64_t{num_waiting()} * limits_.max_model_len < max_tokens) return false;
   int64_t num_tokens = 0;
   for (const auto& [age, group] : waiting_) {
     for (const Sequence& seq : group.members) num_tokens += std::ssize(seq.tokens);
@@ -209,9 +198,9 @@ void Scheduler::serve_decodes(StepPlan& plan) {
 }
 
 // Returns the number of sequences that were preempted.
-int Scheduler::preempt(Queue::iterator it) {
+int Scheduler::preempt(GroupQueue::iterator it) {
   it->second.preempt(pool_);
-  const auto waiting = waiting_.insert(running_.extract(it)).position;
+  const auto waiting = waiting_.insert(running_.extract(it));
   return static_cast<int>(waiting->second.members.size());
 }
 
@@ -343,7 +332,7 @@ void Scheduler::advance(const StepPlan& plan) {
   for (size_t row = 0; row < plan.draws.size(); ++row) {
     const Draw& draw = plan.draws[row];
     const Chunk& chunk = plan.chunks[draw.chunk];
-    Queue* const queue = queue_of(chunk.age);
+    GroupQueue* const queue = queue_of(chunk.age);
     if (queue == nullptr || chunk.verifies() || draw.scores) continue;
     const TokenId placeholder = -1 - static_cast<TokenId>(row);
     SequenceGroup& group = queue->at(chunk.age);
@@ -360,7 +349,7 @@ void Scheduler::advance(const StepPlan& plan) {
 }
 
 // The group computes no further token.
-void Scheduler::leave(Queue::iterator it) {
+void Scheduler::leave(GroupQueue::iterator it) {
   it->second.close(pool_);
   leaving_.insert(running_.extract(it));
 }
@@ -379,8 +368,8 @@ void Scheduler::fork_sample(const Sequence& parent, const Draw& draw, TokenId pl
   if (leaves || lease) child.num_computed = parent.num_computed;
   child.max_computed = parent.num_computed;
   child.num_scored = parent.num_scored;
-  Queue& queue = leaves ? leaving_ : lease ? running_ : waiting_;
-  queue.emplace(draw.age, SequenceGroup{{std::move(child)}});
+  GroupQueue& queue = leaves ? leaving_ : lease ? running_ : waiting_;
+  queue.insert(draw.age, SequenceGroup{{std::move(child)}});
 }
 
 Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const DrawnToken> drawn,
@@ -390,12 +379,13 @@ Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const Dra
   Committed result;
   for (const DrawnRows& rows : rows_by_group(plan, drawn)) {
     const int64_t age = rows.draws.front().age;
-    Queue* const queue = queue_of(age);
+    GroupQueue* const queue = queue_of(age);
     if (queue == nullptr) {
       result.num_surplus += static_cast<int>(std::ranges::count(rows.draws, false, &Draw::scores));
       continue;
     }
-    SequenceGroup::Committed committed = queue->at(age).commit(pool_, rows, end_of, roles_of);
+    SequenceGroup::Committed committed = queue->change(
+        age, [&](SequenceGroup& group) { return group.commit(pool_, rows, end_of, roles_of); });
     result.num_surplus += committed.num_surplus;
     if (committed.ended) {
       result.finished.push_back(*std::move(committed.ended));
@@ -409,7 +399,7 @@ Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const Dra
         it != leaving_.end() && !it->second.first().draws()) {
       it->second.first().finished = FinishReason::kLength;
       result.finished.push_back(it->second.end(pool_));
-      leaving_.erase(it);
+      leaving_.erase(chunk.age);
     }
     const auto it = running_.find(chunk.age);
     if (it != running_.end()) it->second.publish(pool_);
@@ -434,7 +424,7 @@ std::vector<Sequence> Scheduler::abort(const StepPlan& plan) {
   must_commit_ = false;
   std::vector<Sequence> aborted;
   const auto take = [&](int64_t age) {
-    Queue* const queue = queue_of(age);
+    GroupQueue* const queue = queue_of(age);
     if (queue == nullptr) return;
     aborted.push_back(queue->at(age).end(pool_));
     queue->erase(age);
@@ -445,15 +435,15 @@ std::vector<Sequence> Scheduler::abort(const StepPlan& plan) {
   return aborted;
 }
 
-Scheduler::Queue* Scheduler::queue_of(int64_t age) {
-  for (Queue* const queue : {&running_, &leaving_, &waiting_}) {
+GroupQueue* Scheduler::queue_of(int64_t age) {
+  for (GroupQueue* const queue : {&running_, &leaving_, &waiting_}) {
     if (queue->contains(age)) return queue;
   }
   return nullptr;
 }
 
 const Sequence* Scheduler::find(int64_t age, int sample) const {
-  for (const Queue* const queue : {&running_, &leaving_, &waiting_}) {
+  for (const GroupQueue* const queue : {&running_, &leaving_, &waiting_}) {
     if (const auto it = queue->find(age); it != queue->end()) return &it->second.member(sample);
   }
   return nullptr;

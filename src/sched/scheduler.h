@@ -8,11 +8,10 @@
 #pragma once
 
 #include <limits>
-#include <map>
 #include <span>
 
 #include "core/cache_use.h"
-#include "sched/sequence_group.h"
+#include "sched/group_queue.h"
 #include "sched/step_plan.h"
 
 namespace pagedinfer {
@@ -125,12 +124,11 @@ class Scheduler {
   // that is not const.
   std::vector<const KvLease*> leases() const;
 
-  using Queue = std::map<int64_t, SequenceGroup>;  // by age: oldest first
-  const Queue& running() const { return running_; }
-  const Queue& waiting() const { return waiting_; }
+  const GroupQueue& running() const { return running_; }
+  const GroupQueue& waiting() const { return waiting_; }
   // In sequences.
-  int num_running() const;
-  int num_waiting() const;
+  int num_running() const { return running_.num_sequences(); }
+  int num_waiting() const { return waiting_.num_sequences(); }
   // The use of the cache after the planned step has filled its positions.
   CacheUse cache_use() const;
 
@@ -143,10 +141,10 @@ class Scheduler {
   int next_chunk(const StepPlan& plan, int end, int num_pending) const;
   int cut_scores(const Sequence& seq, int count, int max_scores) const;
   void cut_drafts(Sequence& seq, int budget);
-  int preempt(Queue::iterator it);
-  void leave(Queue::iterator it);
+  int preempt(GroupQueue::iterator it);
+  void leave(GroupQueue::iterator it);
   void fork_sample(const Sequence& parent, const Draw& draw, TokenId placeholder);
-  Queue* queue_of(int64_t age);
+  GroupQueue* queue_of(int64_t age);
   const Sequence* find(int64_t age, int sample) const;
 
   KvPool& pool_;
@@ -157,9 +155,9 @@ class Scheduler {
   bool must_commit_ = false;  // before the next plan()
   int64_t next_age_ = 0;
   std::vector<KvCopy> fork_copies_;  // for the next plan()
-  Queue waiting_;                    // hold no lease
-  Queue running_;  // hold a lease for all their known tokens but, at most, the last
-  Queue leaving_;  // hold no lease: their last token is a placeholder
+  GroupQueue waiting_;               // hold no lease
+  GroupQueue running_;  // hold a lease for all their known tokens but, at most, the last
+  GroupQueue leaving_;  // hold no lease: their last token is a placeholder
 };
 
 }  // namespace pagedinfer

@@ -170,6 +170,8 @@ void check_who_runs(const StepPlan& plan, const PlanContext& context) {
   for (const SequenceId& id : runs) num_joined += !ran_before.contains(id);
   REQUIRE(plan.num_preempted == num_left);
   REQUIRE(plan.num_admitted == num_joined);
+  REQUIRE(scheduler.num_running() == static_cast<int>(runs.size()));
+  REQUIRE(scheduler.num_waiting() == std::ssize(sequences_of(scheduler.waiting())));
   const bool is_alone = scheduler.running().size() <= 1;
   REQUIRE((static_cast<int>(runs.size()) <= limits.max_running || is_alone));
   if (num_joined == 0) return;
@@ -224,7 +226,7 @@ void check_unserved(const StepPlan& plan, const PlanContext& context) {
 
 }  // namespace
 
-std::vector<const Sequence*> sequences_of(const Scheduler::Queue& queue) {
+std::vector<const Sequence*> sequences_of(const GroupQueue& queue) {
   std::vector<const Sequence*> sequences;
   for (const auto& [age, group] : queue) {
     for (const Sequence& seq : group.members) sequences.push_back(&seq);
@@ -232,13 +234,13 @@ std::vector<const Sequence*> sequences_of(const Scheduler::Queue& queue) {
   return sequences;
 }
 
-std::set<SequenceId> ids_of(const Scheduler::Queue& queue) {
+std::set<SequenceId> ids_of(const GroupQueue& queue) {
   std::set<SequenceId> ids;
   for (const Sequence* const seq : sequences_of(queue)) ids.insert(id_of(*seq));
   return ids;
 }
 
-std::set<int64_t> ages_of(const Scheduler::Queue& queue) {
+std::set<int64_t> ages_of(const GroupQueue& queue) {
   std::set<int64_t> ages;
   for (const auto& [age, group] : queue) ages.insert(age);
   return ages;

@@ -12,14 +12,14 @@
 namespace pagedinfer {
 
 // The sequences of all groups, oldest first.
-std::vector<const Sequence*> sequences_of(const Scheduler::Queue& queue);
+std::vector<const Sequence*> sequences_of(const GroupQueue& queue);
 
 // A sequence: its age and its sample.
 using SequenceId = std::pair<int64_t, int>;
 inline SequenceId id_of(const Sequence& seq) { return {seq.age, seq.sample}; }
-std::set<SequenceId> ids_of(const Scheduler::Queue& queue);
+std::set<SequenceId> ids_of(const GroupQueue& queue);
 
-std::set<int64_t> ages_of(const Scheduler::Queue& queue);
+std::set<int64_t> ages_of(const GroupQueue& queue);
 
 struct PlanContext {
   KvPool& pool;
