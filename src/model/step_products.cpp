@@ -52,6 +52,8 @@ class ListedProducts final : public Arithmetic {
   void multiply_experts(Tensor, const ExpertChoice&, const ExpertGroups&, std::span<const Expert>,
                         Activation, const ClampedSwish&, Tensor) override {}
   void write_kv(Tensor, Tensor, Tensor, KvLayer) override {}
+  void rotate_and_write_kv(Tensor, Tensor, Tensor, const HeadNorms&, const RopeTables&, Tensor,
+                           KvLayer) override {}
   void attention(Tensor, KvLayer, const BatchView&, const AttentionArgs&, Tensor) override {}
   void gather_rows(Tensor, Tensor, Tensor) override {}
 };
