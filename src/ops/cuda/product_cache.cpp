@@ -41,7 +41,7 @@ std::vector<uint64_t> words_in(const std::string& line) {
   return at == end && words.size() == kNumWords ? words : std::vector<uint64_t>();
 }
 
-// The last line has a hash of the others: cuBLAS is not asked about words that nobody wrote.
+// The last line has a hash of the others: cuBLAS gets only words that it has given.
 std::string last_line(std::string_view others) {
   return fmt::format("hash {:016x}", hash_bytes(0, others));
 }
