@@ -184,6 +184,7 @@ set(pagedinfer_core_sources
   src/model/quantized/fp8.cpp
   src/model/quantized/gptq.cpp
   src/model/quantized/quantized_weights.cpp
+  src/model/quantized/stored_codes.cpp
   src/model/quantized/stored_part.cpp
   src/model/qwen2.cpp
   src/model/qwen2_moe.cpp

@@ -106,6 +106,13 @@ MODELS = {
     "awq-fused": model(families.PHI3, awq(-1)) | HALF,
     "awq-layers-without-rope": model(families.SMOLLM3, awq(24), hidden=48, intermediate=72,
                                      no_rope_layers=[1, 0]) | HALF,
+    "gptq-4-order-groups": model(families.LLAMA, gptq(4, 32, desc_act=True), hidden=64, heads=2,
+                                 kv_heads=1, intermediate=96, head_dim=32) | HALF,
+    "awq-groups": model(families.QWEN2, awq(32), hidden=64, heads=2, kv_heads=1,
+                        intermediate=96) | HALF,
+    "ct-packed-4-groups": model(families.QWEN3, ct("pack-quantized", {"group_0": (["Linear"], ints(
+        4, "group", group_size=32, symmetric=False))}), hidden=64, heads=2, kv_heads=1,
+        intermediate=96, head_dim=32),
     "awq-fused-neighbouring-pairs": model(families.GLM4, awq(24), hidden=48,
                                           intermediate=72, head_dim=12) | HALF,
 }

@@ -17,8 +17,8 @@ constexpr int kBits = 4, kPerWord = 8;
 // So row i has these bits, in units of kBits.
 constexpr std::array<int, kPerWord> kPlace = {0, 4, 1, 5, 2, 6, 3, 7};
 
-RowSource open_awq(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
-                   int64_t group_size) {
+auto open_awq(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
+              int64_t group_size) {
   const int64_t size = group_size > 0 ? group_size : cols;
   check_multiple(files, module + ".qweight", "rows", rows, kPerWord);
   check_multiple(files, module + ".qweight", "columns", cols, size);
@@ -41,8 +41,13 @@ RowSource open_awq(const Checkpoint& files, const std::string& module, int64_t r
   const auto zero = [=, words = numbers_of<uint32_t>(zeros).data()](int64_t group, int64_t row) {
     return number(words + group * words_across, row);
   };
-  const auto group = [size](int64_t column) { return column / size; };
-  return transposed_rows(rows, cols, num_groups, StoredFloats(scales), read_codes, zero, group);
+  return Transposed{.rows = rows,
+                    .cols = cols,
+                    .size = size,
+                    .num_groups = num_groups,
+                    .scales = StoredFloats(scales),
+                    .read_codes = read_codes,
+                    .zero = zero};
 }
 
 }  // namespace
@@ -76,7 +81,11 @@ StoredForm read_awq(const JsonObject& config) {
       "awq, 4 bits, {}", group_size > 0 ? fmt::format("groups of {}", group_size) : "one group");
   form.open = [group_size](const Checkpoint& files, const std::string& module, int64_t rows,
                            int64_t cols) {
-    return open_awq(files, module, rows, cols, group_size);
+    return rows_of(open_awq(files, module, rows, cols, group_size));
+  };
+  form.open_codes = [group_size](const Checkpoint& files, const std::string& module, int64_t rows,
+                                 int64_t cols) {
+    return codes_of(open_awq(files, module, rows, cols, group_size));
   };
   return form;
 }

@@ -15,6 +15,7 @@
 #include "model/quantized/fp8_numbers.h"
 #include "model/quantized/method.h"
 #include "model/quantized/module_pattern.h"
+#include "model/quantized/stored_codes.h"
 
 namespace pagedinfer {
 namespace {
@@ -194,6 +195,22 @@ ReadCodes read_packed_codes(const uint32_t* words, int64_t cols, int bits) {
   };
 }
 
+// The words of a matrix of the storage kPacked.
+const uint32_t* find_words(const Checkpoint& files, const std::string& module, int64_t rows,
+                           int64_t cols, const Scheme& scheme) {
+  const StoredTensor& shape = find_part(files, module + ".weight_shape", kShapeTypes, {{2}});
+  const auto size = [&](size_t i) {
+    return shape.type == "I64" ? numbers_of<int64_t>(shape)[i] : numbers_of<int32_t>(shape)[i];
+  };
+  if (size(0) != rows || size(1) != cols) {
+    throw Error(fmt::format("{}: tensor '{}.weight_shape' holds [{}, {}], expected [{}, {}]",
+                            shape.file, shortened(module), size(0), size(1), rows, cols));
+  }
+  const StoredTensor& words = find_part(files, module + ".weight_packed", kInt32Types,
+                                        {{rows, ceil_div(cols, 32 / scheme.bits)}});
+  return numbers_of<uint32_t>(words).data();
+}
+
 ReadCodes read_codes(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
                      const Scheme& scheme) {
   const std::string weight = module + ".weight";
@@ -206,17 +223,7 @@ ReadCodes read_codes(const Checkpoint& files, const std::string& module, int64_t
       std::copy_n(codes + row * cols, cols, out);
     };
   }
-  const StoredTensor& shape = find_part(files, module + ".weight_shape", kShapeTypes, {{2}});
-  const auto size = [&](size_t i) {
-    return shape.type == "I64" ? numbers_of<int64_t>(shape)[i] : numbers_of<int32_t>(shape)[i];
-  };
-  if (size(0) != rows || size(1) != cols) {
-    throw Error(fmt::format("{}: tensor '{}.weight_shape' holds [{}, {}], expected [{}, {}]",
-                            shape.file, shortened(module), size(0), size(1), rows, cols));
-  }
-  const StoredTensor& words = find_part(files, module + ".weight_packed", kInt32Types,
-                                        {{rows, ceil_div(cols, 32 / scheme.bits)}});
-  return read_packed_codes(numbers_of<uint32_t>(words).data(), cols, scheme.bits);
+  return read_packed_codes(find_words(files, module, rows, cols, scheme), cols, scheme.bits);
 }
 
 // Zero points are stored as codes are, packed down the rows of blocks.
@@ -285,8 +292,8 @@ BlockScales find_scales(const Checkpoint& files, const std::string& module, int6
   return blocks;
 }
 
-RowSource open_compressed(const Checkpoint& files, const std::string& module, int64_t rows,
-                          int64_t cols, const Schemes& schemes) {
+const Scheme& scheme_of(const Checkpoint& files, const std::string& module,
+                        const Schemes& schemes) {
   const Scheme* const scheme = find_scheme(schemes, module);
   if (scheme == nullptr) {
     throw Error(
@@ -297,8 +304,45 @@ RowSource open_compressed(const Checkpoint& files, const std::string& module, in
   const bool is_packed = scheme->storage == Storage::kPacked;
   refuse_beside(files, module, is_packed ? "weight_packed" : "weight",
                 is_packed ? "weight" : "weight_packed");
-  return scaled_rows(rows, cols, read_codes(files, module, rows, cols, *scheme),
-                     find_scales(files, module, rows, cols, *scheme));
+  return *scheme;
+}
+
+RowSource open_compressed(const Checkpoint& files, const std::string& module, int64_t rows,
+                          int64_t cols, const Schemes& schemes) {
+  const Scheme& scheme = scheme_of(files, module, schemes);
+  return scaled_rows(rows, cols, read_codes(files, module, rows, cols, scheme),
+                     find_scales(files, module, rows, cols, scheme));
+}
+
+std::optional<CodeSource> open_codes(const Checkpoint& files, const std::string& module,
+                                     int64_t rows, int64_t cols, const Schemes& schemes) {
+  const Scheme& scheme = scheme_of(files, module, schemes);
+  if (scheme.storage != Storage::kPacked || scheme.bits != 4 || scheme.block_rows != 1) {
+    return std::nullopt;
+  }
+  const BlockScales blocks = find_scales(files, module, rows, cols, scheme);
+  const auto source =
+      codes_in_groups(rows, cols, blocks.block_cols, blocks.scales.type(), blocks.block_of_column);
+  if (!source) return std::nullopt;
+  constexpr int kPerWord = 8, kHalf = 8;
+  return with_codes(
+      *source,
+      [=, words = find_words(files, module, rows, cols, scheme)](int64_t first, int64_t count,
+                                                                 uint8_t* codes) {
+        const int64_t words_across = ceil_div(cols, kPerWord);
+        for (int64_t row = first; row < first + count; ++row) {
+          for (int64_t c = 0; c < cols; ++c) {
+            const uint32_t word = words[row * words_across + c / kPerWord];
+            *codes++ = static_cast<uint8_t>(word >> (4 * (c % kPerWord)) & 15);
+          }
+        }
+      },
+      [blocks](int64_t group, int64_t row) {
+        return blocks.scales[row * blocks.num_across + group];
+      },
+      [blocks](int64_t group, int64_t row) {
+        return blocks.zero ? static_cast<int>(blocks.zero(row, group)) + kHalf : kHalf;
+      });
 }
 
 // Refuses all other settings that would change the results of a model.
@@ -351,6 +395,15 @@ StoredForm read_compressed_tensors(const JsonObject& config) {
                         int64_t cols) {
     return open_compressed(files, module, rows, cols, schemes);
   };
+  const auto has_codes = [](const Scheme& scheme) {
+    return scheme.storage == Storage::kPacked && scheme.bits == 4;
+  };
+  if (std::ranges::any_of(schemes.all, has_codes)) {
+    form.open_codes = [schemes](const Checkpoint& files, const std::string& module, int64_t rows,
+                                int64_t cols) {
+      return open_codes(files, module, rows, cols, schemes);
+    };
+  }
   return form;
 }
 

@@ -20,8 +20,8 @@ struct Form {
   bool has_order = false;   // columns of a group are anywhere
 };
 
-RowSource open_gptq(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
-                    const Form& form) {
+auto open_gptq(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
+               const Form& form) {
   const int64_t per_word = 32 / form.bits;
   const int64_t size = form.group_size > 0 ? form.group_size : cols;
   const int64_t num_groups = ceil_div(cols, size);
@@ -52,10 +52,14 @@ RowSource open_gptq(const Checkpoint& files, const std::string& module, int64_t 
     const uint32_t word = words[(group * rows + row) / per_word] + one;
     return static_cast<int32_t>(word >> (bits * (row % per_word)) & mask);
   };
-  const auto group = [=](int64_t column) {
-    return order != nullptr ? int64_t{order[column]} : column / size;
-  };
-  return transposed_rows(rows, cols, num_groups, StoredFloats(scales), read_codes, zero, group);
+  return Transposed{.rows = rows,
+                    .cols = cols,
+                    .size = size,
+                    .num_groups = num_groups,
+                    .scales = StoredFloats(scales),
+                    .read_codes = read_codes,
+                    .zero = zero,
+                    .group_of_column = order};
 }
 
 // "gptq" or "gptq_v2", by one of its names.
@@ -109,7 +113,15 @@ StoredForm read_gptq(const JsonObject& config) {
       fmt::format("gptq{}, {} bits, {}", form.adds_one ? "" : " v2", form.bits,
                   form.group_size > 0 ? fmt::format("groups of {}", form.group_size) : "one group");
   stored.open = [form](const Checkpoint& files, const std::string& module, int64_t rows,
-                       int64_t cols) { return open_gptq(files, module, rows, cols, form); };
+                       int64_t cols) {
+    return rows_of(open_gptq(files, module, rows, cols, form));
+  };
+  if (form.bits == 4) {
+    stored.open_codes = [form](const Checkpoint& files, const std::string& module, int64_t rows,
+                               int64_t cols) {
+      return codes_of(open_gptq(files, module, rows, cols, form));
+    };
+  }
   return stored;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/safetensors.h"
+#include "ops/code_source.h"
 #include "ops/row_source.h"
 
 namespace pagedinfer {
@@ -27,6 +28,11 @@ struct StoredForm {
   std::function<RowSource(const Checkpoint& files, const std::string& module, int64_t rows,
                           int64_t cols)>
       open = {};
+  // The same as codes of 4 bits, in the checkpoint's own; nullopt: products cannot keep them.
+  // Empty: no matrix of this form has any.
+  std::function<std::optional<CodeSource>(const Checkpoint& files, const std::string& module,
+                                          int64_t rows, int64_t cols)>
+      open_codes = {};
 };
 
 // Each reads the object "quantization_config" and complains of settings that are not supported. Do

@@ -84,6 +84,13 @@ RowSource QuantizedWeights::open(const Checkpoint& files, const std::string& nam
   return form_.open(files, module, rows, cols);
 }
 
+std::optional<CodeSource> QuantizedWeights::open_codes(const Checkpoint& files,
+                                                       const std::string& name, int64_t rows,
+                                                       int64_t cols) const {
+  if (!form_.open_codes) return std::nullopt;
+  return form_.open_codes(files, without_weight(name), rows, cols);
+}
+
 void QuantizedWeights::read_ahead(const Checkpoint& files, const std::string& name) const {
   for (const std::string_view part : form_.parts) {
     const std::string tensor = fmt::format("{}.{}", without_weight(name), part);

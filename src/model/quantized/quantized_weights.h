@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,11 @@ class QuantizedWeights {
   // files must outlive the source. REQUIRES: has() is true.
   RowSource open(const Checkpoint& files, const std::string& name, int64_t rows,
                  int64_t cols) const;
+  // The same as codes of 4 bits; nullopt: it has none that products can keep.
+  std::optional<CodeSource> open_codes(const Checkpoint& files, const std::string& name,
+                                       int64_t rows, int64_t cols) const;
+  // Whether matrices may be codes of 4 bits.
+  bool has_codes() const { return form_.open_codes != nullptr; }
   // Says that all tensors of the matrix will be read, or that they will not be read again
   // (Checkpoint::give_back()).
   void read_ahead(const Checkpoint& files, const std::string& name) const;

@@ -54,6 +54,7 @@ class StoredFloats {
                                      : DType::kBF16),
         data_(tensor.bytes.data()) {}
 
+  DType type() const { return type_; }
   float operator[](int64_t i) const {
     if (type_ == DType::kF32) return static_cast<const float*>(data_)[i];
     const uint16_t bits = static_cast<const uint16_t*>(data_)[i];
