@@ -225,6 +225,7 @@ set(pagedinfer_core_sources
   src/load/model_path.cpp
   src/engine/request_tracker.cpp
   src/engine/sample_forms.cpp
+  src/load/quantization.cpp
   src/load/run.cpp
   src/load/run_plan.cpp
   src/load/sampling_defaults.cpp

@@ -49,7 +49,14 @@ struct Tensor {
   }
 };
 
-// The type of a model's matrices after loading: the type of computation, int8, or codes of 4 bits.
-enum class Quantization : uint8_t { kNone, kInt8, kInt4 };
+// The type of a model's matrices after loading.
+enum class Quantization : uint8_t {
+  kNone,   // that of computation
+  kCodes,  // the checkpoint's codes of 4 bits, where it has some; else that of computation
+  kInt8,
+  kInt4,  // codes of 4 bits, and int8 for the output
+};
+// Whether products have inputs in int8.
+constexpr bool multiplies_int8(Quantization quantize) { return quantize != Quantization::kNone; }
 
 }  // namespace pagedinfer

@@ -11,6 +11,7 @@
 #include "io/file_names.h"
 #include "load/answer_forms.h"
 #include "load/model_path.h"
+#include "load/quantization.h"
 #include "load/sampling_defaults.h"
 #include "load/system_memory.h"
 #include "model/decoder.h"
@@ -99,7 +100,13 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
   about_model(config, [&] { check_sizes(backend, model.opened.spec); });
   model.backend = &choice.row;
   model.backend_note = std::move(choice.note);
-  model.quantize = config.quantize;
+  model.quantize =
+      choose_quantization(config.quantize, model.opened.quantized.has_codes(), backend);
+  if (model.quantize == Quantization::kCodes) {
+    model.notes.emplace_back(
+        "weights stay the checkpoint's codes of 4 bits, and products have inputs in int8; "
+        "--quantize none dequantizes them");
+  }
   check_threads(config);
   if (config.cpu_list) confine_to(*config.cpu_list);
   model.dtype = config.dtype.value_or(file_dtype(model.opened));
@@ -168,6 +175,7 @@ PlannedModel LoadedModel::planned() const {
   return {.spec = opened.spec,
           .backend = backend->info,
           .ops = *ops,
+          .quantize = quantize,
           .kv_type = options.cache,
           .weight_bytes = weight_bytes().total(),
           .tokenizer_bytes = tokenizer_bytes,

@@ -56,7 +56,7 @@ StepBounds make_bounds(const SchedulerLimits& limits, int block_size, Quantizati
   return {.tokens = std::max(limits.max_step_tokens, kMaxSamples),
           .sequences = std::max(limits.max_running, kMaxSamples),
           .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
-          .int8_products = quantize == Quantization::kInt8,
+          .int8_products = multiplies_int8(quantize),
           .experts = {.experts = spec.experts.count,
                       .per_row = spec.experts.per_token,
                       .hidden = spec.hidden,
@@ -78,7 +78,7 @@ RunPlan plan_steps(const Config& config, const PlannedModel& model) {
   RunPlan plan = {.limits = make_limits(used, max_model_len),
                   .kv = used.kv,
                   .kv_type = choose_kv_type(config.kv_dtype, model)};
-  plan.bounds = make_bounds(plan.limits, used.block_size, used.quantize, model.spec);
+  plan.bounds = make_bounds(plan.limits, used.block_size, model.quantize, model.spec);
   plan.host =
       plan_host_share(plan.limits, used.block_size, model.tokenizer_bytes, model.form_bytes);
   plan.host.threads = model.ops.thread_bytes(plan.bounds);

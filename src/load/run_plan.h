@@ -28,6 +28,7 @@ struct PlannedModel {
   const ModelSpec& spec;
   const BackendInfo& backend;
   const Ops& ops;
+  Quantization quantize = Quantization::kNone;
   DType kv_type = DType::kBF16;  // of keys and values, unless a configuration asks for another
   int64_t weight_bytes = 0;
   int64_t tokenizer_bytes = 0;

@@ -138,6 +138,7 @@ void describe_quantization(const Checkpoint& files, const QuantizedWeights& quan
   }
   model.quantization = fmt::format("{}; {} of {}", quantized.description(), num_quantized,
                                    counted(num_matrices, "matrix", "matrices"));
+  model.has_codes = quantized.has_codes();
   model.quantization_notes = quantized.notes();
 }
 

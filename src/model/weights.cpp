@@ -8,6 +8,7 @@
 
 #include "core/float16.h"
 #include "model/dummy.h"
+#include "ops/code_source.h"
 #include "ops/low_rank.h"
 #include "ops/row_source.h"
 
@@ -263,7 +264,12 @@ DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_fil
                     const DeviceMemory& memory, Quantization quantize) {
   if (needed.kind == TensorKind::kNorm || needed.kind == TensorKind::kRouter) return DType::kF32;
   if (needed.kind == TensorKind::kBias) return memory.bias_type(compute);
+  const bool is_output =
+      needed.kind == TensorKind::kEmbedding || &needed.name == &model.names.output;
   if (quantize == Quantization::kInt8 && is_multiplied(model, needed.kind)) return DType::kI8;
+  if (quantize == Quantization::kInt4 && is_multiplied(model, needed.kind)) {
+    return is_output ? DType::kI8 : DType::kI4;
+  }
   if (is_sum(model, needed) || is_beside_sum(model, needed)) return compute;
   return memory.matrix_type(of_file, compute);
 }
@@ -290,6 +296,41 @@ RowSource open_quantized(const OpenedModel& model, const Needed& needed) {
   return part_of(
       model.quantized.open(model.checkpoint, needed.name, needed.stored_rows, needed.cols),
       needed.first_row, needed.rows);
+}
+
+// The codes of 4 bits that the checkpoint has for these rows, if they are to stay; nullopt: there
+// are none, or products cannot keep them. REQUIRES: is_quantized().
+std::optional<CodeSource> open_codes(const OpenedModel& model, const Needed& needed,
+                                     Quantization quantize) {
+  const bool stay = quantize == Quantization::kCodes || quantize == Quantization::kInt4;
+  if (!stay || is_sum(model, needed)) return std::nullopt;
+  const auto all =
+      model.quantized.open_codes(model.checkpoint, needed.name, needed.stored_rows, needed.cols);
+  if (!all) return std::nullopt;
+  CodeSource codes = part_of(*all, needed.first_row, needed.rows);
+  if (needed.pairs.num_pairs == 0) return codes;
+  codes.read = [pairs = needed.pairs, cols = codes.cols, num_groups = codes.num_groups(),
+                read = std::move(codes.read)](int64_t first, int64_t count, uint8_t* to,
+                                              float* scales, uint8_t* zeros) {
+    for (int64_t row = first; row < first + count; ++row, to += cols, scales += num_groups) {
+      read(pairs.stored_row(row), 1, to, scales, zeros);
+      if (zeros != nullptr) zeros += num_groups;
+    }
+  };
+  return codes;
+}
+
+// Columns that share a scale where numbers are rounded to codes.
+constexpr int64_t kRoundedGroup = 32;
+
+// As DeviceMemory::upload_matrix() and matrix_bytes(), and for kI4.
+Tensor upload_rows(RowSource rows, DType type, DeviceMemory& memory) {
+  if (type != DType::kI4) return memory.upload_matrix(rows, type);
+  return memory.upload_codes(rounded_to_codes(std::move(rows), kRoundedGroup));
+}
+int64_t bytes_of_rows(int64_t rows, int64_t cols, DType type, const DeviceMemory& memory) {
+  if (type != DType::kI4) return memory.matrix_bytes({nullptr, type, rows, cols, cols}, type);
+  return memory.codes_bytes(rounded_to_codes({.rows = rows, .cols = cols}, kRoundedGroup));
 }
 
 // REQUIRES: is_sum().
@@ -384,9 +425,13 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
     if (is_quantized(model, needed)) {
       const DType type = uploaded_type(model, needed, dequantized, compute, memory, quantize);
       model.quantized.read_ahead(model.checkpoint, needed.name);
-      RowSource rows = open_quantized(model, needed);
-      if (is_sum(model, needed)) rows = open_sum(model, needed, std::move(rows), memory);
-      needed.destination = memory.upload_matrix(pairs_apart(std::move(rows), needed.pairs), type);
+      if (const auto codes = open_codes(model, needed, quantize)) {
+        needed.destination = memory.upload_codes(*codes);
+      } else {
+        RowSource rows = open_quantized(model, needed);
+        if (is_sum(model, needed)) rows = open_sum(model, needed, std::move(rows), memory);
+        needed.destination = upload_rows(pairs_apart(std::move(rows), needed.pairs), type, memory);
+      }
       if (!needed.is_last()) return;
       model.quantized.give_back(model.checkpoint, needed.name);
       if (is_sum(model, needed)) model.adapter->give_back(needed.name);
@@ -398,14 +443,14 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
     }
     const Tensor host = rows_of(needed, stored);
     const DType type = uploaded_type(model, needed, host.dtype, compute, memory, quantize);
-    if (is_copied(model, needed)) {
+    if (is_copied(model, needed) || type == DType::kI4) {
       const bool is_bias = needed.kind == TensorKind::kBias;
       RowSource rows = needed.is_turned() ? turned_rows(needed, stored)
                                           : stored_rows(is_bias ? as_column(host) : host);
       if (is_sum(model, needed)) rows = open_sum(model, needed, std::move(rows), memory);
       rows = pairs_apart(std::move(rows), needed.pairs);
       if (is_bias) rows = as_one_row(std::move(rows));
-      needed.destination = memory.upload_matrix(rows, type);
+      needed.destination = upload_rows(std::move(rows), type, memory);
       if (!needed.is_last()) return;
       model.checkpoint.give_back(needed.name);
       if (is_sum(model, needed)) model.adapter->give_back(needed.name);
@@ -451,17 +496,19 @@ WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMe
   const bool is_on_host = !memory.capacity();
   for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
     if (is_quantized(model, needed)) {
+      if (const auto codes = open_codes(model, needed, quantize)) {
+        bytes.copied += memory.codes_bytes(*codes);
+        return;
+      }
       const RowSource source = open_quantized(model, needed);
       const DType type = uploaded_type(model, needed, dequantized, compute, memory, quantize);
-      bytes.copied +=
-          memory.matrix_bytes({nullptr, type, source.rows, source.cols, source.cols}, type);
+      bytes.copied += bytes_of_rows(source.rows, source.cols, type, memory);
       return;
     }
     const Tensor host = rows_of(needed, stored_tensor(model.checkpoint, needed));
     const DType type = uploaded_type(model, needed, host.dtype, compute, memory, quantize);
-    if (is_copied(model, needed)) {
-      bytes.copied +=
-          memory.matrix_bytes({nullptr, type, needed.rows, needed.cols, needed.cols}, type);
+    if (is_copied(model, needed) || type == DType::kI4) {
+      bytes.copied += bytes_of_rows(needed.rows, needed.cols, type, memory);
       return;
     }
     const bool is_matrix = is_multiplied(model, needed.kind);

@@ -18,7 +18,9 @@ inline DType file_dtype(const OpenedModel& model) {
 // Uploads every weight. On the CPU most become views of the mapped files, so the model must outlive
 // `memory`. Matrices and biases get the type that the device uses for computing in `compute`; norms
 // are float32. kInt8: matrices of layers, the output and an embedding that is tied to it become
-// int8, and their pages of the files are given back. Quantized matrices of the checkpoint are
+// int8, and their pages of the files are given back. kInt4: the same, but those of layers become
+// codes of 4 bits. kCodes and kInt4: codes of 4 bits of the checkpoint stay what they are, where
+// products can keep them. Other quantized matrices of the checkpoint are
 // dequantized and rounded once. If `compute` is float32 and the matrices do not become int8, they
 // are rounded to `dequantized`, by default float32. Matrices that the model's adapter changes
 // become sums, in the type of computation. The ropes get the frequencies for runs of the spec's

@@ -63,6 +63,7 @@ struct BackendInfo {
   bool overlaps = false;
   int max_head_dim = 0;       // channels of a head; 0: any number
   int max_vocab = 0;          // tokens; 0: any number
+  bool keeps_codes = false;   // DeviceMemory::upload_codes()
   bool has_experts = false;   // ops/experts.h, AttentionArgs::sinks and HeadNorms::limit
   int usual_step_tokens = 0;  // tokens of a step if no number is given
   MemoryRules memory = {};

@@ -76,11 +76,9 @@ class DeviceMemory {
     return uploaded_bytes(host, dtype);
   }
 
-  // Whether matrices can stay codes of 4 bits. Without it they are dequantized, or become int8.
-  virtual bool keeps_codes() const { return false; }
   // A matrix of type kI4 for matmul() and embed(), and the bytes that it takes, for which
   // CodeSource::read may be missing. All threads read the rows now, each row once.
-  // REQUIRES: keeps_codes(), and can_keep_groups() says yes.
+  // REQUIRES: BackendInfo::keeps_codes, and can_keep_groups() says yes.
   virtual Tensor upload_codes(const CodeSource&) { return {}; }
   virtual int64_t codes_bytes(const CodeSource&) const { return 0; }
 

@@ -59,7 +59,7 @@ DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
   const Tensor host_x = {x_bytes.data(), activation, probe.rows, probe.width, probe.width};
   const Tensor host_weight = {weight_bytes.data(), stored, probe.width, probe.width, probe.width};
 
-  const bool has_int8 = quantize == Quantization::kInt8;
+  const bool has_int8 = multiplies_int8(quantize);
   const StepBounds bounds = {.tokens = probe.rows,
                              .sequences = 1,
                              .widest_input = probe.width,

@@ -82,7 +82,7 @@ struct Config {
   enum class Weights : uint8_t { kAuto, kDummy } weights = Weights::kAuto;
   std::optional<std::string> lora = {};
   std::optional<DType> dtype = {};
-  Quantization quantize = Quantization::kNone;
+  std::optional<Quantization> quantize = {};  // nullopt: auto
   enum class Packing : uint8_t { kAuto, kOn, kOff } pack_weights = Packing::kAuto;
   std::optional<int> max_model_len = {};
   std::string chat_template = {};

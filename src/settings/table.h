@@ -36,8 +36,10 @@ inline constexpr Choice kTypes[] = {
 inline constexpr Choice kPackings[] = {named("auto", Config::Packing::kAuto),
                                        named("on", Config::Packing::kOn),
                                        named("off", Config::Packing::kOff)};
-inline constexpr Choice kQuantizations[] = {named("none", Quantization::kNone),
-                                            named("int8", Quantization::kInt8)};
+inline constexpr Choice kQuantizations[] = {
+    named("auto", kNoValue), named("none", Quantization::kNone),
+    named("codes", Quantization::kCodes), named("int8", Quantization::kInt8),
+    named("int4", Quantization::kInt4)};
 inline constexpr Choice kCacheTypes[] = {
     named("auto", kNoValue), named("int8", DType::kI8), named("float32", DType::kF32),
     named("bfloat16", DType::kBF16), named("float16", DType::kF16)};
@@ -215,9 +217,13 @@ inline constexpr auto kSettings = [] {
           "computes float16 as float32, with a cache in float16.",
           "Take float32 to compare with a reference.", {.choices = choices::kTypes}),
       row(kModel, "quantize", field_of<&Config::quantize>(), kChangesRecords,
-          "int8 multiplies in 8 bits: weights take half the memory of 16 bits and are read twice "
-          "as fast, and completions change a little.",
-          "Take int8 for speed, after a check of how your answers change.",
+          "The weights: codes keeps the 4 bits of a GPTQ, AWQ or compressed-tensors checkpoint; "
+          "none "
+          "dequantizes them; int8 and int4 round to 8 or 4 bits. auto is codes on the CPU, and "
+          "none "
+          "for other checkpoints. All but none multiply inputs in int8, and change completions a "
+          "little.",
+          "Take int8 for speed, or int4 for memory too, after a check of how your answers change.",
           {.choices = choices::kQuantizations}),
       row(kModel, "pack_weights", field_of<&Config::pack_weights>(), kKeepsRecords,
           "Copy bfloat16 weights at the start into the order that matrix products read fastest; "

@@ -1,5 +1,6 @@
-// --quantize int8: what is the same whatever a run does, and what is refused.
+// --quantize: what is the same whatever a run does, and what is refused.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -55,10 +56,50 @@ TEST_CASE("weights in int8 are multiplied without --dtype changing what they are
   }
 }
 
+TEST_CASE("completions with weights in int4 are the same bytes in every configuration") {
+  check_same_in_every_configuration({"--quantize", "int4"});
+}
+
+TEST_CASE("a checkpoint of 4 bits keeps them, unless --quantize says otherwise") {
+  const TempDir dir;
+  std::string lines;
+  for (int i = 0; i < 12; ++i) {
+    lines += fmt::format("{{\"prompt_token_ids\": [{}, {}, {}], \"max_tokens\": {}}}\n", 1 + i,
+                         40 - i, 20, 3 + i);
+  }
+  write_file(dir / "in.jsonl", lines);
+  for (const char* const name : {"gptq-4-order-groups", "awq-groups", "ct-packed-4-groups"}) {
+    CAPTURE(name);
+    const Words model = {"--model", source_dir() + "/tests/data/quantized/" + name};
+    const Words flags = model + Words{"--input", dir / "in.jsonl", "--quiet", "--overwrite"};
+    const std::string output = dir / "in.completions.jsonl";
+    const auto completions = [&](const Words& more) {
+      const Ended ended = run(flags + more);
+      REQUIRE_MESSAGE(ended.exit_code == 0, ended.err);
+      return read_file(output);
+    };
+    const std::string dequantized = completions({"--quantize", "none"}), kept = completions({});
+    for (const Words& more :
+         {Words{"--quantize", "codes"}, Words{"--cpu-isa", "portable"}, Words{"--cpu-isa", "avx2"},
+          Words{"--threads", "3", "--max-batch-size", "2"},
+          Words{"--prefill-chunk-size", "1", "--block-size", "1"}, Words{"--kv", "contiguous"}}) {
+      CHECK_MESSAGE(completions(more) == kept, more[1]);
+    }
+    const Ended other = run(
+        model + Words{"--input", dir / "in.jsonl", "--quiet", "--resume", "--quantize", "none"});
+    CHECK(other.exit_code == 1);
+    CHECK(other.err.find("began with quantize = codes, found none;") != std::string::npos);
+    const Ended said = run(model + Words{"--input", dir / "in.jsonl", "--overwrite"});
+    CHECK(said.err.find("weights stay the checkpoint's codes of 4 bits") != std::string::npos);
+    const Ended info = run_program(command(Words{"info"} + model));
+    CHECK(info.out.find(", weights in the checkpoint's 4 bits") != std::string::npos);
+  }
+}
+
 TEST_CASE("what --quantize cannot be is refused by name") {
-  const Answers answers = answer("{\"prompt\": \"Hi\"}\n", {"--quantize", "int4"});
+  const Answers answers = answer("{\"prompt\": \"Hi\"}\n", {"--quantize", "int3"});
   CHECK(answers.exit_code == 1);
-  CHECK(answers.err.find("--quantize: found int4, expected one of none, int8") !=
+  CHECK(answers.err.find("--quantize: found int3, expected one of auto, none, codes, int8, int4") !=
         std::string::npos);
 }
 

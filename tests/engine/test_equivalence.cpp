@@ -261,6 +261,15 @@ TEST_CASE("any company gives the bits of running alone: amx, weights in int8") {
 TEST_CASE("any company gives the bits of running alone: portable, weights and cache in int8") {
   compare(CpuIsa::kPortable, DType::kF32, few(kTrialsPortable), DType::kI8, Quantization::kInt8);
 }
+TEST_CASE("any company gives the bits of running alone: avx2, weights in int4") {
+  compare(CpuIsa::kAvx2, DType::kBF16, few(kTrialsCache), {}, Quantization::kInt4);
+}
+TEST_CASE("any company gives the bits of running alone: avx512, weights in int4") {
+  compare(CpuIsa::kAvx512, DType::kBF16, few(kTrialsCache), {}, Quantization::kInt4);
+}
+TEST_CASE("any company gives the bits of running alone: amx, weights in int4") {
+  compare(CpuIsa::kAmx, DType::kBF16, few(kTrialsCache), {}, Quantization::kInt4);
+}
 TEST_CASE("on a GPU: with --deterministic any company gives the bits of running alone") {
   if (skips_without_gpu()) return;
   const int num_trials = gpu_trials(few(kTrialsGpu));

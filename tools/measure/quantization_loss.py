@@ -1,14 +1,14 @@
-"""What a model loses by --quantize int8.
+"""What a model loses by --quantize int8 and int4.
 
 The tokens of a text and those that the model generates greedily are compared between weights as
-they are, --quantize none, and int8:
+they are, --quantize none, and the kinds:
 
     perplexity   of the text, exp of the mean of -log p of its tokens, in pieces of N tokens
     top 1        share of the text's places at which both find the same token the most likely
     top 5        share of the tokens that are among the five most likely of both
     tokens       share of the greedy tokens before the first one that differs
     prompts      prompts whose greedy completions have no different token
-    answers      questions whose greedy completion is the expected answer, none and int8
+    answers      questions whose greedy completion is the expected answer, none and the kind
 
 By default the text is made of the bundled prompts with their answers, each a piece, and the prompts
 are the bundled ones.
@@ -19,7 +19,7 @@ import tempfile
 
 import runs
 
-KINDS = {"none": [], "int8": ["--quantize", "int8"]}
+KINDS = ("none", "int8", "int4")
 CANDIDATES = 5
 
 
@@ -36,7 +36,7 @@ def add_flags(parser):
 def completed(program, model, lines, kind, folder, *flags):
     path = pathlib.Path(folder) / "lines.jsonl"
     runs.write_lines(path, lines)
-    runs.run(program, path, folder, "--model", model, *flags, *KINDS[kind], accepted=(0, 2))
+    runs.run(program, path, folder, "--model", model, *flags, "--quantize", kind, accepted=(0, 2))
     records = runs.read_lines(pathlib.Path(folder) / "run.jsonl")
     for found in records:
         if "error" in found:
@@ -70,7 +70,6 @@ def scores(records):
 
 
 def compare(program, model, pieces, prompts, flags):
-    loss = {}
     asked = [{"prompt": piece, "max_tokens": 0, "prompt_logprobs": CANDIDATES} for piece in pieces]
     greedy = [runs.without_answer(prompt) for prompt in prompts]
     with tempfile.TemporaryDirectory() as folder:
@@ -78,16 +77,19 @@ def compare(program, model, pieces, prompts, flags):
                  for kind in KINDS}
         answers = {kind: completed(program, model, greedy, kind, folder, "--token-ids", *flags)
                    for kind in KINDS}
-    for kind, (log_probs, _) in found.items():
-        loss[f"perplexity_{kind}"] = math.exp(-sum(log_probs) / len(log_probs))
-        loss[f"right_answers_{kind}"] = runs.right_answers(prompts, answers[kind])
-    tops = list(zip(found["none"][1], found["int8"][1], strict=True))
-    return {**loss,
-            "text_tokens": len(tops),
-            "top_1": sum(a[:1] == b[:1] for a, b in tops) / len(tops),
-            "top_5": sum(len({*a} & {*b}) / max(len(a), 1) for a, b in tops) / len(tops),
-            **runs.same_tokens(answers["none"], answers["int8"]),
-            "questions": sum("answer" in prompt for prompt in prompts)}
+    perplexity = {kind: math.exp(-sum(log_probs) / len(log_probs))
+                  for kind, (log_probs, _) in found.items()}
+    right = {kind: runs.right_answers(prompts, of_kind) for kind, of_kind in answers.items()}
+    for kind in KINDS[1:]:
+        tops = list(zip(found["none"][1], found[kind][1], strict=True))
+        yield {"kind": kind,
+               "perplexity_none": perplexity["none"], "perplexity": perplexity[kind],
+               "right_answers_none": right["none"], "right_answers": right[kind],
+               "text_tokens": len(tops),
+               "top_1": sum(a[:1] == b[:1] for a, b in tops) / len(tops),
+               "top_5": sum(len({*a} & {*b}) / max(len(a), 1) for a, b in tops) / len(tops),
+               **runs.same_tokens(answers["none"], answers[kind]),
+               "questions": sum("answer" in prompt for prompt in prompts)}
 
 
 def measure(args):
@@ -99,13 +101,13 @@ def measure(args):
     if not pieces or not prompts:
         raise SystemExit(f"{args.prompts if pieces else args.text}: expected some text")
     flags = ["--max-model-len", str(args.max_model_len)] if args.max_model_len else []
-    print("| model | perplexity, none | int8 | top 1 | top 5 | tokens | prompts | answers |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| model | kind | perplexity, none | its own | top 1 | top 5 | tokens | prompts | answers |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for model in args.model:
-        loss = compare(args.program, model, pieces, prompts, flags)
-        print(f"| {pathlib.Path(model).name} | {loss['perplexity_none']:.4f} "
-              f"| {loss['perplexity_int8']:.4f} | {loss['top_1']:.1%} | {loss['top_5']:.1%} "
-              f"| {loss['same_tokens']:.1%} | {loss['same_prompts']} of {loss['prompts']} "
-              f"| {loss['right_answers_none']} and {loss['right_answers_int8']} "
-              f"of {loss['questions']} |", flush=True)
-        runs.save(args, {"model": pathlib.Path(model).name, **loss})
+        for loss in compare(args.program, model, pieces, prompts, flags):
+            print(f"| {pathlib.Path(model).name} | {loss['kind']} | {loss['perplexity_none']:.4f} "
+                  f"| {loss['perplexity']:.4f} | {loss['top_1']:.1%} | {loss['top_5']:.1%} "
+                  f"| {loss['same_tokens']:.1%} | {loss['same_prompts']} of {loss['prompts']} "
+                  f"| {loss['right_answers_none']} and {loss['right_answers']} "
+                  f"of {loss['questions']} |", flush=True)
+            runs.save(args, {"model": pathlib.Path(model).name, **loss})

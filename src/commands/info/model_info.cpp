@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "load/backends.h"
 #include "load/model_path.h"
+#include "load/quantization.h"
 #include "load/sampling_defaults.h"
 #include "settings/rules.h"
 #include "settings/table.h"
@@ -30,9 +31,9 @@ void find_types(const Config& config, ModelInfo& info) {
   if (!asked) return;
   const BackendInfo& backend = choose_backend(config.device, &info.model.spec).row.info;
   const DeviceOptions used = backend.resolve({.compute = *asked, .cache = *asked});
-  const bool is_int8 = config.quantize == Quantization::kInt8;
+  const Quantization quantize = choose_quantization(config.quantize, info.model.has_codes, backend);
   info.compute = fmt::format("{} on {}{}", name_of(used.compute), backend.name,
-                             is_int8 ? ", weights in int8" : "");
+                             quantize == Quantization::kNone ? "" : ", " + weights_text(quantize));
   info.cache = name_of(used.cache);
 }
 

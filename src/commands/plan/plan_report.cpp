@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "core/refusal.h"
+#include "load/quantization.h"
 #include "stats/table.h"
 
 namespace pagedinfer {
@@ -19,8 +20,6 @@ std::string lengths(const Histogram& tokens) {
                      grouped(rounded(tokens.percentile(50))),
                      grouped(rounded(tokens.percentile(90))), grouped(rounded(tokens.max())));
 }
-
-bool is_int8(const PlanReport& r) { return r.quantize == Quantization::kInt8; }
 
 std::string input_rows(const PlanReport& r) {
   const InputSurvey& s = r.survey;
@@ -247,7 +246,8 @@ std::string human_bytes(int64_t bytes) {
 std::string plan_table(const PlanReport& r) {
   std::string out = table_row(
       "model", fmt::format("{}, {} on {}; {}the cache in {}", r.model, name_of(r.dtype), r.device,
-                           is_int8(r) ? "weights in int8, " : "", name_of(r.plan.kv_type)));
+                           r.quantize == Quantization::kNone ? "" : weights_text(r.quantize) + ", ",
+                           name_of(r.plan.kv_type)));
   if (r.survey.num_requests() > 0) {
     out += table_row("touches", fmt::format("this input touches at most {} of memory",
                                             human_bytes(r.touched_bytes())));
@@ -276,7 +276,7 @@ std::string plan_json(const PlanReport& r) {
       .field("model", r.model)
       .field("dtype", name_of(r.dtype))
       .field("kv_dtype", name_of(r.plan.kv_type))
-      .field("quantize", is_int8(r) ? "int8" : "none")
+      .field("quantize", name_of(r.quantize))
       .field("device", r.device);
   append_input(json, r);
   append_memory(json, r);

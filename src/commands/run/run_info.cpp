@@ -113,6 +113,7 @@ Config used_config(const Config& config, const LoadedModel& model, const RunPlan
   used.stats = paths.stats;
   used.served_model_name = model.name;
   used.dtype = model.options.compute;
+  used.quantize = model.quantize;
   used.max_model_len = plan.limits.max_model_len;
   used.chat_template = template_origin(model.chat.format);
   used.chat_date = text_of_date(model.chat.format.today);

@@ -26,6 +26,7 @@
 #include "io/interrupt.h"
 #include "io/open_file.h"
 #include "load/model_path.h"
+#include "load/quantization.h"
 #include "load/run.h"
 #include "load/system_memory.h"
 #include "ops/logit_reader.h"
@@ -71,7 +72,8 @@ Types types_of(const Config& config) {
   const DType asked = config.dtype.value_or(file_dtype(model));
   const DeviceOptions used =
       backend.resolve({.compute = asked, .cache = asked, .cpu_isa = config.cpu_isa});
-  return {used.compute, config.kv_dtype.value_or(used.cache), config.quantize};
+  return {used.compute, config.kv_dtype.value_or(used.cache),
+          choose_quantization(config.quantize, model.quantized.has_codes(), backend)};
 }
 
 // The difference between the configurations that makes the last bits differ; "" if there is none.

@@ -38,7 +38,6 @@ class CpuBackend final : public Ops {
   void add_low_rank(const LowRankRow& row, int64_t first, int64_t n, float* y) const override;
   bool packs(DType dtype) const override;
   int64_t matrix_bytes(Tensor host, DType dtype) const override;
-  bool keeps_codes() const override { return true; }
   Tensor upload_codes(const CodeSource& source) override;
   int64_t codes_bytes(const CodeSource& source) const override { return int4_bytes(source); }
   void reserve_kv(int64_t bytes) override;

@@ -66,6 +66,7 @@ constinit const BackendInfo kCpuInfo = {
     .warms_up = false,
     .overlaps = false,
     .max_head_dim = kMaxHeadDim,
+    .keeps_codes = true,
     .has_experts = true,
     .usual_step_tokens = 2048,
     // The rest is for the page cache and other programs.

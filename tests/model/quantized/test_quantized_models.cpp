@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/float16.h"
 #include "io/json_file.h"
 #include "model/model.h"
+#include "ops/code_source.h"
 #include "tests/support/bits_hash.h"
 #include "tests/support/changed_checkpoint.h"
 #include "tests/support/golden_rows.h"
@@ -39,7 +41,7 @@ void for_each_quantized(const Visit& visit) {
     visit(dir, parser.load(dir + "/golden.json"));
     ++count;
   }
-  CHECK(count >= 17);
+  CHECK(count >= 20);
 }
 
 std::string hash_of(const std::vector<float>& values, DType type) {
@@ -167,6 +169,62 @@ TEST_CASE("quantized matrices become int8 without being rounded in between") {
     CHECK(std::memcmp(found.data, expected.data,
                       static_cast<size_t>(ops->matrix_bytes(expected, DType::kI8))) == 0);
   });
+}
+
+TEST_CASE("codes of 4 bits stay what the checkpoint has") {
+  std::map<std::string, int> kept;  // by checkpoint
+  for_each_quantized([&](const std::string& dir, element golden) {
+    const OpenedModel model = open_model(dir);
+    for (const auto field : golden["matrices"].get_object()) {
+      const auto shape = ints(field.value["shape"]);
+      const auto codes =
+          model.quantized.open_codes(model.checkpoint, std::string(field.key), shape[0], shape[1]);
+      if (!codes) continue;
+      CAPTURE(field.key);
+      CHECK(hash_of(read_rows(dequantized(*codes), 7), DType::kF32) ==
+            std::string(field.value["float32"]));
+      ++kept[dir.substr(dir.rfind('/') + 1)];
+    }
+  });
+  // Groups of 8, 16, 20 and 24 columns are dequantized.
+  for (const char* const name :
+       {"gptq-4-fused", "gptq-4-order-groups", "awq-fused", "awq-groups", "ct-packed-4-groups"}) {
+    CHECK_MESSAGE(kept[name] >= 8, name);
+    kept.erase(name);
+  }
+  for (const auto& [name, count] : kept) CHECK_MESSAGE(count == 0, name);
+}
+
+TEST_CASE("a model in the checkpoint's 4 bits loses what int8 inputs lose, and fits its plan") {
+  int num_models = 0;
+  for_each_quantized([&](const std::string& dir, element golden) {
+    const OpenedModel model = open_model(dir);
+    const auto ops = make_cpu_ops({.compute = DType::kBF16});
+    const WeightBytes planned = weight_bytes(model, DType::kBF16, *ops, Quantization::kCodes);
+    const Weights weights = load_weights(model, DType::kBF16, *ops, Quantization::kCodes);
+    int64_t ropes = 0;  // a few numbers, which no plan counts
+    for (const RopeWeights& rope : weights.ropes) ropes += rope.used.bytes();
+    CHECK(ops->held_bytes() <= planned.copied + ropes);
+    CHECK(ops->held_bytes() >= planned.copied);
+    if (weights.layers[0].down.dtype != DType::kI4) return;
+    ++num_models;
+    const auto error_of = [&](Quantization quantize) {
+      ModelRunner runner(dir, DType::kBF16, available_isas().back(), 1, WeightSource::kFiles, {},
+                         quantize);
+      float error = 0.0f;
+      for (const element sequence : golden["sequences"]) {
+        const auto rows = rows_of(runner, sequence);
+        for (size_t i = 0; i < rows.size(); ++i) {
+          error = std::max(error, largest_difference(rows[i], floats(sequence["float32"].at(i))));
+        }
+      }
+      return error;
+    };
+    const float codes = error_of(Quantization::kCodes), int8 = error_of(Quantization::kInt8);
+    MESSAGE(fmt::format("largest error {:.4f}, with weights in int8 {:.4f}", codes, int8));
+    CHECK(codes <= 1.5f * int8);
+  });
+  CHECK(num_models >= 5);
 }
 
 TEST_CASE("a group of embeddings leaves the linear modules to the group behind it") {

@@ -80,7 +80,8 @@ constexpr Types kTypes[] = {{DType::kF32, DType::kF32},
                             {DType::kBF16, DType::kBF16},
                             {DType::kF32, DType::kF16},
                             {DType::kBF16, DType::kI8},
-                            {DType::kBF16, DType::kBF16, Quantization::kInt8}};
+                            {DType::kBF16, DType::kBF16, Quantization::kInt8},
+                            {DType::kBF16, DType::kBF16, Quantization::kInt4}};
 struct Committed {
   const char* model;
   Hashes hashes[std::size(kTypes)];
@@ -91,19 +92,22 @@ constexpr Committed kCommitted[] = {
       {765877138048836278u, 14977021444315599699u},
       {11056038616069024998u, 14966066762181136576u},
       {7286632301866591415u, 8804550031737928267u},
-      {988022739732706296u, 7481019708423346896u}}},
+      {988022739732706296u, 7481019708423346896u},
+      {10759526010422185055u, 8279783308340981724u}}},
     {"story-qwen3",
      {{5771660795247334748u, 614707839582442838u},
       {4376218965443474527u, 5338450255558681261u},
       {16793594505375358355u, 6854016762901204560u},
       {18140697001423536951u, 6696625774724732229u},
-      {821160034707248695u, 17383229415750512267u}}},
+      {821160034707248695u, 17383229415750512267u},
+      {16757339784279147730u, 14517383058531518811u}}},
     {"story-gemma3",
      {{2677514299680069207u, 9086941815519437963u},
       {11672766447340372614u, 1913413865768831289u},
       {18036301276247203826u, 11441575130466357507u},
       {16333971714340693841u, 9316857616297279234u},
-      {1060369322026579326u, 17530455575110468706u}}},
+      {1060369322026579326u, 17530455575110468706u},
+      {1092767750316443529u, 14702162900623423135u}}},
 };
 
 // A tiny model of tests/data/families, for what the bundled models do not compute.
@@ -148,6 +152,12 @@ constexpr TinyModel kQuantized[] = {
     {"awq-biases", 3441933845179371842u, 17444648525822504027u, 12928808009077698212u},
 };
 
+// Checkpoints whose codes of 4 bits stay.
+constexpr std::pair<const char*, uint64_t> kCodes[] = {
+    {"gptq-4-order-groups", 14839197775967573582u},
+    {"awq-groups", 12574566545505977510u},
+    {"ct-packed-4-groups", 15681738725589958747u}};
+
 // Models of tests/data/adapters, with the adapter merged.
 constexpr TinyModel kMerged[] = {
     // ranks and scales by patterns
@@ -189,6 +199,14 @@ TEST_CASE("logits of quantized checkpoints have the committed bits on every inst
   for (const TinyModel& model : kQuantized) {
     check_bits(model, source_dir() + "/tests/data/quantized/" + model.name, WeightSource::kFiles);
   }
+  for (const auto& [name, expected] : kCodes) {
+    for (const CpuIsa isa : available_isas()) {
+      ModelRunner runner(source_dir() + "/tests/data/quantized/" + name, DType::kBF16, isa, 2,
+                         WeightSource::kFiles, {}, Quantization::kCodes);
+      INFO(std::string(name) << " on " << std::string(name_of(isa)));
+      CHECK(hash_of_logits(logits_of(runner)) == expected);
+    }
+  }
 }
 
 TEST_CASE(
@@ -224,8 +242,7 @@ TEST_CASE("the bundled models' logits have the committed bits on every instructi
       for (size_t i = 0; i < std::size(kTypes); ++i) {
         const auto [compute, cache, quantize] = kTypes[i];
         INFO(model << " on " << name_of(isa) << " in " << name_of(compute) << ", cache in "
-                   << name_of(cache)
-                   << (quantize == Quantization::kInt8 ? ", weights in int8" : ""));
+                   << name_of(cache) << ", weights " << static_cast<int>(quantize));
         ModelRunner runner(source_dir() + "/datasets/" + model, compute, isa, 2,
                            WeightSource::kFiles, cache, quantize);
         const std::vector<float> logits = logits_of(runner);

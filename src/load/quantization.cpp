@@ -1,0 +1,38 @@
+#include "load/quantization.h"
+
+#include <fmt/format.h>
+
+#include "core/check.h"
+#include "core/error.h"
+
+namespace pagedinfer {
+
+Quantization choose_quantization(std::optional<Quantization> asked, bool has_codes,
+                                 const BackendInfo& backend) {
+  if (asked == Quantization::kInt4 && !backend.keeps_codes) {
+    throw Error(
+        fmt::format("--quantize int4: {} has no products in 4 bits; expected auto, none or "
+                    "int8, or --device cpu",
+                    backend.device));
+  }
+  const Quantization wanted = asked.value_or(Quantization::kCodes);
+  if (wanted != Quantization::kCodes) return wanted;
+  return has_codes && backend.keeps_codes ? Quantization::kCodes : Quantization::kNone;
+}
+
+std::string_view name_of(Quantization quantize) {
+  switch (quantize) {
+    case Quantization::kNone: return "none";
+    case Quantization::kCodes: return "codes";
+    case Quantization::kInt8: return "int8";
+    case Quantization::kInt4: return "int4";
+  }
+  CHECK(false);
+}
+
+std::string weights_text(Quantization quantize) {
+  if (quantize == Quantization::kCodes) return "weights in the checkpoint's 4 bits";
+  return fmt::format("weights in {}", name_of(quantize));
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,23 @@
+// What becomes of a model's weights on a device.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/tensor.h"
+#include "ops/backend_info.h"
+
+namespace pagedinfer {
+
+// What --quantize asks for; nullopt: auto. has_codes: the checkpoint has codes of 4 bits. Throws
+// Error if the device cannot multiply so.
+Quantization choose_quantization(std::optional<Quantization> asked, bool has_codes,
+                                 const BackendInfo& backend);
+
+// "codes", as --quantize has it.
+std::string_view name_of(Quantization quantize);
+// "weights in int8". REQUIRES: not kNone.
+std::string weights_text(Quantization quantize);
+
+}  // namespace pagedinfer
