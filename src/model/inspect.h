@@ -29,7 +29,7 @@ struct InspectedModel {
 
   // How the checkpoint's matrices are quantized, and how many of them; "" if they are not.
   std::string quantization = {};
-  bool has_codes = false;  // QuantizedWeights::has_codes()
+  bool has_codes = false;                            // QuantizedWeights::has_codes()
   std::vector<std::string> quantization_notes = {};  // its parts that have no effect here
   std::optional<DType> dtype = {};                   // the checkpoint's, if that is known
 
