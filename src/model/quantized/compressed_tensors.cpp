@@ -324,16 +324,16 @@ std::optional<CodeSource> open_codes(const Checkpoint& files, const std::string&
   const auto source =
       codes_in_groups(rows, cols, blocks.block_cols, blocks.scales.type(), blocks.block_of_column);
   if (!source) return std::nullopt;
-  constexpr int kPerWord = 8, kHalf = 8;
+  constexpr int kCodesOfWord = 8, kZero = 8;
   return with_codes(
       *source,
       [=, words = find_words(files, module, rows, cols, scheme)](int64_t first, int64_t count,
                                                                  uint8_t* codes) {
-        const int64_t words_across = ceil_div(cols, kPerWord);
+        const int64_t words_across = ceil_div(cols, kCodesOfWord);
         for (int64_t row = first; row < first + count; ++row) {
           for (int64_t c = 0; c < cols; ++c) {
-            const uint32_t word = words[row * words_across + c / kPerWord];
-            *codes++ = static_cast<uint8_t>(word >> (4 * (c % kPerWord)) & 15);
+            const uint32_t word = words[row * words_across + c / kCodesOfWord];
+            *codes++ = static_cast<uint8_t>(word >> (4 * (c % kCodesOfWord)) & 15);
           }
         }
       },
@@ -341,7 +341,7 @@ std::optional<CodeSource> open_codes(const Checkpoint& files, const std::string&
         return blocks.scales[row * blocks.num_across + group];
       },
       [blocks](int64_t group, int64_t row) {
-        return blocks.zero ? static_cast<int>(blocks.zero(row, group)) + kHalf : kHalf;
+        return blocks.zero ? static_cast<int>(blocks.zero(row, group)) + kZero : kZero;
       });
 }
 
