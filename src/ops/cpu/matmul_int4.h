@@ -15,7 +15,7 @@ constexpr int kInt4Vectors = kNativeLanes == 16 ? 4 : 2;
 constexpr int kInt4Outputs = kInt4Vectors * kNativeLanes;  // of a tile
 // Rows from which codes become bytes first. The shift and the table cost instructions that
 // multiply too where there is no room beside them.
-constexpr int kUnpackedRows = kNativeLanes == 16 ? 8 * kInt4Rows : 1;
+constexpr int kUnpackedRows = kNativeLanes == 16 ? 16 * kInt4Rows : 1;
 
 // Weights of a tile: eight columns of its outputs, of which the first and the second half are asked
 // for apart.
