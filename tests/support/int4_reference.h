@@ -93,8 +93,10 @@ inline CodeMatrix random_codes(std::mt19937& random, int64_t rows, int64_t cols,
       case CodeScales::kBF16: m.scales.push_back(as_stored(scale, DType::kBF16)); break;
       case CodeScales::kF16: m.scales.push_back(as_stored(scale, DType::kF16)); break;
       case CodeScales::kE8M0: {
-        // Of usual size, or any, the smallest and NaN among them.
-        const int byte = static_cast<int>(random() % 64 ? 110 + random() % 30 : random() % 256);
+        // Of usual size, or the smallest or largest.
+        constexpr std::array kEdges = {0, 1, 2, 254, 255};
+        const int byte = random() % 64 ? 110 + static_cast<int>(random() % 30)
+                                       : kEdges[random() % kEdges.size()];
         m.scales.push_back(byte == 255 ? std::numeric_limits<float>::quiet_NaN()
                            : byte < 2  ? 0.0f
                                        : std::ldexp(1.0f, byte - 128));

@@ -168,6 +168,27 @@ constexpr TinyModel kMerged[] = {
     {"granite-embeddings", 9377482731042965050u, 2820114654769961733u, 15838073198024491095u},
 };
 
+// The hashes of a bundled model in bfloat16 whose layers have codes of 4 bits, in groups of 32 and
+// of 128 columns.
+struct InCodes {
+  const char* model;
+  uint64_t hashes[2];
+};
+constexpr int64_t kCodeGroups[] = {32, 128};
+constexpr InCodes kInCodes[] = {{"story-llama", {1855147738420489542u, 12322243134906239700u}},
+                                {"story-qwen3", {13245585019442004475u, 9203425057849560432u}},
+                                {"story-gemma3", {5647030970570141572u, 10182418339329400434u}}};
+
+// REQUIRES: the matrices are as the checkpoint has them.
+void round_layers_to_codes(ModelRunner& runner, int64_t group) {
+  for (LayerWeights& layer : runner.weights.layers) {
+    for (Tensor* matrix : {&layer.q, &layer.k, &layer.v, &layer.attention_out, &layer.gate,
+                           &layer.up, &layer.down}) {
+      *matrix = runner.ops->upload_codes(rounded_to_codes(stored_rows(*matrix), group));
+    }
+  }
+}
+
 void check_bits(const TinyModel& model, const std::string& dir, WeightSource source,
                 const std::string& adapter = "") {
   for (const CpuIsa isa : available_isas()) {
@@ -231,6 +252,20 @@ TEST_CASE(
       CHECK(hash_of(DType::kF32, DType::kF32) == family.float32);
       CHECK(hash_of(DType::kBF16, DType::kBF16) == family.bfloat16);
       CHECK(hash_of(DType::kBF16, DType::kI8) == family.cache_int8);
+    }
+  }
+}
+
+TEST_CASE("logits of layers in codes have the committed bits on every instruction set") {
+  for (const auto& [model, hashes] : kInCodes) {
+    for (const CpuIsa isa : available_isas()) {
+      for (size_t i = 0; i < std::size(kCodeGroups); ++i) {
+        INFO(std::string(model) << " on " << std::string(name_of(isa)) << ", groups of "
+                                << kCodeGroups[i]);
+        ModelRunner runner(source_dir() + "/datasets/" + model, DType::kBF16, isa, 2);
+        round_layers_to_codes(runner, kCodeGroups[i]);
+        CHECK(hash_of_logits(logits_of(runner)) == hashes[i]);
+      }
     }
   }
 }
