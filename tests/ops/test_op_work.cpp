@@ -122,6 +122,26 @@ TEST_CASE("work: keys are those of every query, one after the other") {
   }
 }
 
+TEST_CASE("the work of experts counts those that have rows") {
+  constexpr int64_t kRows = 3, kColumns = 10, kWidth = 7;
+  const auto shape = [](DType type, int64_t rows, int64_t cols) {
+    return Tensor{nullptr, type, rows, cols, cols};
+  };
+  const Expert expert = {.gate = shape(DType::kI8, kWidth, kColumns),
+                         .up = shape(DType::kI8, kWidth, kColumns),
+                         .down = shape(DType::kBF16, kColumns, kWidth)};
+  const std::vector<Expert> experts(4, expert);
+  std::vector<int32_t> starts = {0, 4, 4, 6, 6};  // two have rows
+  const Tensor x = shape(DType::kF32, kRows, kColumns);
+  const ExpertChoice choice = {shape(DType::kI32, kRows, 2), shape(DType::kF32, kRows, 2)};
+  const ExpertGroups groups = {shape(DType::kI32, 1, 6), {starts.data(), DType::kI32, 1, 5, 5}};
+  const OpWork work = experts_work(x, choice, groups, experts, x);
+  const double size = kWidth * kColumns;
+  CHECK(work.bytes == 2 * (2 * size + 2 * size) + 2 * 4 * kRows * kColumns + 4 * (6 + 6 + 6 + 5));
+  CHECK(work.flops == 2 * 3 * size * 6);
+  CHECK(work.int8_flops == 2 * 2 * size * 6);
+}
+
 TEST_CASE("work: the bound is the slower of memory and arithmetic") {
   const DevicePeaks peaks = {.bytes_per_second = 100, .flops_per_second = 1000};
   CHECK(bound_of({.bytes = 50, .flops = 400}, peaks) == 0.5);

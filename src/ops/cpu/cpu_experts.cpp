@@ -242,7 +242,8 @@ void CpuExperts::add_outputs(const Call& call, int first, int last, int worker) 
   for (int64_t row = 0; row < call.x.rows; ++row) {
     std::fill(call.out.row<float>(row) + first, call.out.row<float>(row) + last, 0.0f);
   }
-  for (const Group& group : groups_) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
     const Expert& expert = *group.expert;
     const Tensor& down = expert.down;
     const ProductKernels& kernels = product_of(options_, down.dtype, down.layout);

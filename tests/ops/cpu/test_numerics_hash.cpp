@@ -136,6 +136,10 @@ constexpr Family kFamilies[] = {
     // rope's pairs are neighbours in the checkpoint, also in biases
     {"glm4-partial-odd-new-config", 16727258013068666001u, 11224386605328965525u,
      6073278887458103796u},
+    // experts: beside a shared one; limits of q, k and v; sinks, biases and a gate with limits
+    {"qwen2-moe-shared", 7024057914352735919u, 13034852822552634815u, 13024902037624087919u},
+    {"olmoe-limited", 4925834004917036006u, 6363792060183613119u, 9710514794364810263u},
+    {"gpt-oss", 13164579755343535671u, 14788273284155751979u, 14471698332538805374u},
 };
 
 // The hashes of a tiny model, the last one with its weights in int8.
