@@ -48,7 +48,7 @@ struct Needed {
   std::initializer_list<Needed> together = {};
   NeighbouringPairs pairs = {};  // of its rows, or of its numbers if it is a bias
   TurnedRows turned = {};
-  bool is_stacked = false;  // one of many experts' in a tensor
+  bool is_expert = false, is_stacked = false;  // of many experts' in a tensor
 
   bool is_turned() const { return turned.stored_cols > 0; }
   // As a matrix of one number for each output, if it is a bias.
@@ -83,14 +83,14 @@ void visit_matrices(std::initializer_list<Needed> matrices, const Visit& visit) 
 
 // The experts of a checkpoint that has a tensor for each of their matrices.
 void visit_each_expert(const ModelSpec& spec, const LayerNames& n, LayerWeights& w,
-                       const Visit& visit) {
+                       const Visit& of_expert) {
   const int64_t hidden = spec.hidden, width = spec.experts.width;
   for (int e = 0; e < spec.experts.count; ++e) {
     const ExpertNames& names = n.experts[static_cast<size_t>(e)];
     Expert& expert = w.experts[static_cast<size_t>(e)];
     visit_matrices({{names.gate, expert.gate, width, hidden}, {names.up, expert.up, width, hidden}},
-                   visit);
-    visit({names.down, expert.down, hidden, width});
+                   of_expert);
+    of_expert({names.down, expert.down, hidden, width});
   }
 }
 
@@ -142,6 +142,10 @@ void visit_stacked_experts(const ModelSpec& spec, ExpertStorage storage, const L
 // The router and the experts of a layer.
 void visit_experts(const ModelSpec& spec, ExpertStorage storage, const LayerNames& n,
                    LayerWeights& w, const Visit& visit) {
+  const Visit of_expert = [&](Needed needed) {
+    needed.is_expert = true;
+    visit(needed);
+  };
   const ExpertsSpec& experts = spec.experts;
   const int64_t hidden = spec.hidden, shared = experts.shared_width;
   w.experts.resize(static_cast<size_t>(experts.count + (shared > 0 ? 1 : 0)));
@@ -150,15 +154,16 @@ void visit_experts(const ModelSpec& spec, ExpertStorage storage, const LayerName
     visit({n.router_bias, w.router_bias, 1, experts.count, TensorKind::kBias});
   }
   if (storage == ExpertStorage::kEach) {
-    visit_each_expert(spec, n, w, visit);
+    visit_each_expert(spec, n, w, of_expert);
   } else {
-    visit_stacked_experts(spec, storage, n, w, visit);
+    visit_stacked_experts(spec, storage, n, w, of_expert);
   }
   if (shared == 0) return;
   Expert& last = w.experts.back();
   visit_matrices(
-      {{n.shared.gate, last.gate, shared, hidden}, {n.shared.up, last.up, shared, hidden}}, visit);
-  visit({n.shared.down, last.down, hidden, shared});
+      {{n.shared.gate, last.gate, shared, hidden}, {n.shared.up, last.up, shared, hidden}},
+      of_expert);
+  of_expert({n.shared.down, last.down, hidden, shared});
   if (experts.gates_shared) {
     visit({n.shared_gate, w.shared_gate, 1, hidden, TensorKind::kRouter});
   }
@@ -306,7 +311,8 @@ std::optional<CodeSource> open_codes(const OpenedModel& model, const Needed& nee
   if (!stay || is_sum(model, needed)) return std::nullopt;
   const auto all =
       model.quantized.open_codes(model.checkpoint, needed.name, needed.stored_rows, needed.cols);
-  if (!all) return std::nullopt;
+  // An expert's input is packed in its own order.
+  if (!all || (needed.is_expert && !all->column_order.empty())) return std::nullopt;
   CodeSource codes = part_of(*all, needed.first_row, needed.rows);
   if (needed.pairs.num_pairs == 0) return codes;
   codes.read = [pairs = needed.pairs, cols = codes.cols, num_groups = codes.num_groups(),

@@ -41,7 +41,7 @@ int owned_columns(int num_threads, int64_t columns) {
 
 // What products with such weights make of their input.
 DType input_type(const CpuOptions& options, DType weight) {
-  return weight == DType::kI8 ? DType::kI8 : options.compute;
+  return weight == DType::kI8 || weight == DType::kI4 ? weight : options.compute;
 }
 
 // The packed inputs of products of this many columns, one for each expert with a row.
