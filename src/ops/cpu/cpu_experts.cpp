@@ -280,6 +280,9 @@ void CpuExperts::multiply(Tensor x, const ExpertChoice& choice, const ExpertGrou
   if (x.rows == 0) return;
   CHECK(x.dtype == DType::kF32 && out.dtype == DType::kF32 && out.cols == x.cols);
   CHECK(std::ssize(experts) + 1 == groups.starts.cols);
+  for (const Expert& expert : experts) {  // they share an input
+    CHECK(expert.gate.dtype == expert.up.dtype && expert.gate.layout == expert.up.layout);
+  }
   const Call call = {x, choice, experts, activation, swish, out};
   make_workers();
   make_groups(call, groups);
