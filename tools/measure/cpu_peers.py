@@ -36,14 +36,22 @@ PROMPT_TOKENS, TOKENS, COMPARED = 16, 17, 8
 PREFILL_PROMPTS, PREFILL_TOKENS = 8, 64
 MAX_POSITIONS = 64 * (PROMPT_TOKENS + TOKENS + 1)
 
-# Name: the bits of its weights, and what a worker is started with; the program itself is run anew
-# for each measurement.
-OURS = {"bfloat16": (16, []), "int8": (8, ["--quantize", "int8"])}
+# Name: the bits of its weights, its model in DIR, and the flags of the program, which is run anew for
+# each measurement; of a peer, its worker and its model. In 4 bits the head has 8, or what GGUF's own
+# recipe gives it.
+OURS = {"bfloat16": (16, "checkpoint", []),
+        "int8": (8, "checkpoint", ["--quantize", "int8"]),
+        "int4": (4, "codes", ["--quantize", "int4"]),
+        "q8_0": (8, "q8_0.gguf", []), "q4_0": (4, "q4_0.gguf", []),
+        "q4_k_m": (4, "q4_k_m.gguf", [])}
 PEERS = {"OpenVINO fp16": (16, "openvino_peer.py", "openvino-fp16"),
          "OpenVINO int8": (8, "openvino_peer.py", "openvino-int8"),
+         "OpenVINO int4": (4, "openvino_peer.py", "openvino-int4"),
          "llama.cpp f16": (16, "llama_cpp_peer.py", "f16.gguf"),
          "llama.cpp bf16": (16, "llama_cpp_peer.py", "bf16.gguf"),
          "llama.cpp q8_0": (8, "llama_cpp_peer.py", "q8_0.gguf"),
+         "llama.cpp q4_0": (4, "llama_cpp_peer.py", "q4_0.gguf"),
+         "llama.cpp q4_k_m": (4, "llama_cpp_peer.py", "q4_k_m.gguf"),
          "transformers bfloat16": (16, "transformers_peer.py", "checkpoint")}
 
 
@@ -62,6 +70,14 @@ def call(*command, **more):
     subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr, **more)
 
 
+def make(path, *command):
+    """Makes the file or folder by a command whose last argument is its path, unless it is there."""
+    part = path.with_name(path.name + ".part")
+    if not path.exists():
+        call(*command, part)
+        part.rename(path)
+
+
 def set_up(folder):
     """Makes what is missing in `folder`; each part is there as a whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -70,22 +86,18 @@ def set_up(folder):
         call(sys.executable, "-m", "venv", venv)
         call(venv / "bin" / "pip", "install", "--quiet", *PACKAGES)
         (venv / "complete").touch()
-    if not checkpoint.exists():
-        part = folder / "checkpoint.part"
-        call(sys.executable, runs.ROOT / "tools/goldens/make_dummy_checkpoint.py", "--config", CONFIG,
-             "--output", part)
-        part.rename(checkpoint)
+    make(checkpoint, sys.executable, runs.ROOT / "tools/goldens/make_dummy_checkpoint.py", "--config",
+         CONFIG, "--output")
+    python = venv / "bin" / "python"
+    make(folder / "codes", python, WORKERS / "make_codes.py", checkpoint)
     for name in ("f16", "bf16", "q8_0"):
-        made, part = folder / f"{name}.gguf", folder / f"{name}.part"
-        if not made.exists():
-            call(venv / "bin" / "python", WORKERS / "make_gguf.py", checkpoint, name, part)
-            part.rename(made)
-    for name in ("fp16", "int8"):
-        made, part = folder / f"openvino-{name}", folder / f"openvino-{name}.part"
-        if not made.exists():
-            call(venv / "bin" / "optimum-cli", "export", "openvino", "--model", checkpoint, "--task",
-                 "text-generation-with-past", "--weight-format", name, part)
-            part.rename(made)
+        make(folder / f"{name}.gguf", python, WORKERS / "make_gguf.py", checkpoint, name)
+    for name in ("q4_0", "q4_k_m"):
+        make(folder / f"{name}.gguf", python, WORKERS / "quantize_gguf.py", folder / "f16.gguf", name)
+    for name, more in (("fp16", []), ("int8", []),
+                       ("int4", ["--sym", "--group-size", 128, "--ratio", "1.0"])):
+        make(folder / f"openvino-{name}", venv / "bin" / "optimum-cli", "export", "openvino", "--model",
+             checkpoint, "--task", "text-generation-with-past", "--weight-format", name, *more)
 
 
 class PeerCrashed(Exception):
@@ -124,9 +136,9 @@ class Program:
     """pagedinfer itself, started anew for each measurement, with packed weights as in long runs."""
 
     def __init__(self, name, program, folder, threads):
-        self.bits, flags = OURS[name]
+        self.bits, model, flags = OURS[name]
         self.program = program
-        self.flags = ["--model", str(folder / "checkpoint"), "--threads", str(threads), "--ignore-eos",
+        self.flags = ["--model", str(folder / model), "--threads", str(threads), "--ignore-eos",
                       "--token-ids", "--kv-memory", "256MiB", "--max-model-len", "1024",
                       "--pack-weights", "on", *flags]
         self.about = "pagedinfer " + runs.output_of("git", "rev-parse", "--short", "HEAD")
