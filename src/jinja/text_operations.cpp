@@ -1,6 +1,7 @@
 #include "jinja/text_operations.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "core/utf8.h"
