@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <filesystem>
 #include <string>

@@ -1,6 +1,7 @@
 // Templates over the rows of a table. The cases come from tools/goldens/make_row_templates.py.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <fstream>
 #include <string>
