@@ -59,6 +59,12 @@ inline float fma_ftz(float a, float b, float c) {
 }
 #endif
 
+// x limited to [-limit, limit]. NaN stays.
+KERNEL_HD inline float limited(float x, float limit) {
+  const float below = x > limit ? limit : x;
+  return below < -limit ? -limit : below;
+}
+
 // exp(x) = 2^n * (1 + exp_rest), where n_bits is n in the place of the exponent.
 struct ReducedExp {
   uint32_t n_bits;

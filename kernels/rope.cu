@@ -142,6 +142,13 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
         high[j] = high[j] * norm_scale * (second.at[j] + a.offset);
       }
     }
+    if (a.limit > 0.0f) {
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) {
+        low[j] = limited(low[j], a.limit);
+        high[j] = limited(high[j], a.limit);
+      }
+    }
     if (cos != nullptr && i < pairs.half) rotate(low, high, cos + i, pairs.half);
   };
 

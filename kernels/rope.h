@@ -45,6 +45,7 @@ struct QkvArgs {
   int heads = 0;
   const float *q_weight = nullptr, *k_weight = nullptr;  // (head_dim), or nullptr
   float offset = 0, eps = 0;                             // of the norms, as in RmsNormArgs
+  float limit = 0;  // q, k and v are then limited to [-limit, limit]; 0: they are not
   // (num_rows, 2 * half): cos, then sin; or both nullptr
   const float *q_table = nullptr, *k_table = nullptr;
   int64_t table_stride = 0;

@@ -140,6 +140,7 @@ void check_qkv(Random& random) {
   const int dim = 2 * pairs;
   // Rotated pairs: all, or some.
   const int half = random.below(2) ? pairs : unit * (1 + random.below(pairs / unit));
+  const float limit = random.below(2) ? 0.0f : 0.9f;
   const float scale_of_table = random.below(2) ? 1.0f : 1.25f;
   GuardedMatrix<T> q(random, rows, heads * dim, vectors), k(random, rows, kv_heads * dim, vectors),
       v(random, rows, kv_heads * dim, vectors);
@@ -186,7 +187,8 @@ void check_qkv(Random& random) {
         const double scale = 1 / std::sqrt(squares / dim + 1e-5);
         (is_q ? wanted_q : wanted_k).push_back(rotated(is_q ? i : rows + i, j % dim, [&](int d) {
           const double a = x(i, head + d);
-          return has_norm ? a * scale * (weights(is_q ? 0 : 1, d) + 0.5) : a;
+          const double normed = has_norm ? a * scale * (weights(is_q ? 0 : 1, d) + 0.5) : a;
+          return limit > 0 ? std::clamp<double>(normed, -limit, limit) : normed;
         }));
       }
     }
@@ -205,6 +207,7 @@ void check_qkv(Random& random) {
               .k_weight = has_norm ? weight + weights.matrix().stride : nullptr,
               .offset = 0.5f,
               .eps = 1e-5f,
+              .limit = limit,
               .q_table = q_table,
               .k_table = k_table,
               .table_stride = stride,
@@ -231,7 +234,9 @@ void check_qkv(Random& random) {
   fetch(cache.k, own);
   CHECK(is_near(got, rows, kv_cols, [&](int i, int j) { return wanted_k[i * kv_cols + j]; }));
   fetch(cache.v, own);
-  CHECK(is_near(got, rows, kv_cols, [&](int i, int j) { return v(i, j); }));
+  CHECK(is_near(got, rows, kv_cols, [&](int i, int j) {
+    return limit > 0 ? std::clamp(v(i, j), -limit, limit) : v(i, j);
+  }));
 
   launch_write_kv({kTypeOf<T>, k.matrix(), v.matrix(), slots.data(), rows, cache}, nullptr);
   std::vector<int32_t> from(slots.begin(), slots.begin() + rows), to(rows);

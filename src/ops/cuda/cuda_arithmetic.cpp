@@ -347,6 +347,7 @@ void CudaBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNo
                        .k_weight = is_of_heads(norms.k) ? floats(norms.k) : nullptr,
                        .offset = norms.offset,
                        .eps = norms.eps,
+                       .limit = norms.limit,
                        .q_table = tables.q.empty() ? nullptr : floats(tables.q),
                        .k_table = tables.k.empty() ? nullptr : floats(tables.k),
                        .table_stride = tables.k.stride,
