@@ -31,8 +31,10 @@ struct AttentionArgs {
   KvCache cache;
   int heads;
   float scale;
-  int window;                   // keys a query sees, its own included; 0 = all
-  float softcap = 0.0f;         // a score becomes softcap * tanh(score / softcap); 0: it stays
+  int window;            // keys a query sees, its own included; 0 = all
+  float softcap = 0.0f;  // a score becomes softcap * tanh(score / softcap); 0: it stays
+  const float* sinks =
+      nullptr;                  // (heads): the score of a further key, whose value is 0; or nullptr
   const int32_t* positions;     // (num_tokens)
   const int32_t* query_starts;  // (num_seqs + 1)
   const int32_t* block_table;   // (num_seqs, max_blocks): first positions of blocks

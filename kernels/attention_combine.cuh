@@ -22,6 +22,23 @@ __device__ int64_t row_offset(const TileArgs& a, const Tile& tile, int kv_head, 
          int64_t(kv_head * a.group + index % a.group) * D;
 }
 
+// In float16 what comes of values in int8 is multiplied by this, as are sums: small values would be
+// subnormal otherwise.
+template <class T>
+constexpr float kInt8Factor = std::is_same_v<T, __half> ? 64.0f : 1.0f;
+
+// Combines the state of a tile's row, in powers of 2, with the sink of its head, if there are
+// sinks. Returns the factor of the row's output.
+template <class T>
+__device__ float add_sink(const TileArgs& a, const Tile& tile, int kv_head, int row,
+                          AttentionState& state) {
+  if (a.sinks == nullptr) return 1.0f;
+  const int head = kv_head * a.group + (tile.first_row + row) % a.group;
+  const AttentionState sink = {mul_rn(a.sinks[head], kLog2E),
+                               a.k_scale == nullptr ? 1.0f : kInt8Factor<T>};
+  return combine(state, sink, exp2_fast).keep;
+}
+
 // Each of `count` thread blocks calls this for the same counter. Returns true in all threads of the
 // last block. Reads of the L2 cache then see everything that the others wrote before their calls.
 // Leaves the counter at 0.
@@ -76,11 +93,13 @@ __device__ void combine_if_last(const TileArgs& a, const AttentionItem& item, co
         out[3] = combined(out[3], part_out[s].w, scales);
       }
     }
+    const float keep = add_sink<T>(a, tile, kv_head, row, total);
+    const auto last = [&](float x) { return normalized(mul_rn(x, keep), total.sum); };
     T* const to =
         static_cast<T*>(a.out) + row_offset<D>(a, tile, kv_head, row, a.out_stride) + column;
     uint32_t* const pairs = reinterpret_cast<uint32_t*>(to);
-    pairs[0] = pack_pair<T>(normalized(out[0], total.sum), normalized(out[1], total.sum));
-    pairs[1] = pack_pair<T>(normalized(out[2], total.sum), normalized(out[3], total.sum));
+    pairs[0] = pack_pair<T>(last(out[0]), last(out[1]));
+    pairs[1] = pack_pair<T>(last(out[2]), last(out[3]));
   }
 }
 

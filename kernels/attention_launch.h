@@ -13,6 +13,8 @@ constexpr int kMaxPartsOfTile = kLargeTileRows / kSmallTileRows;
 // have.
 constexpr int int8_tile_bytes(int head_dim) { return (head_dim > 128 ? 163 : 99) << 10; }
 
+constexpr float kLog2E = 1.44269504088896341f;
+
 // One launch of tiles of one size. Pointers and sizes are those of AttentionArgs.
 struct TileArgs {
   Type type;
@@ -23,6 +25,7 @@ struct TileArgs {
   int kv_heads, group;  // group: query heads per KV head
   float scale_log2;     // scale * log2(e): weights are powers of 2
   int window;
+  const float* sinks;  // of AttentionArgs
   const int32_t* block_table;
   int max_blocks;
   BlockDivisor block_divisor;

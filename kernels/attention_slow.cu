@@ -90,6 +90,10 @@ __global__ void __launch_bounds__(kThreads) slow_attention_kernel(const Attentio
       total[d] = combined(total[d], out, scales);
     }
   }
+  if (a.sinks != nullptr) {
+    const CombineScales scales = combine(state, {a.sinks[head], 1.0f}, exact_exp);
+    for (int d = threadIdx.x; d < dim; d += kThreads) total[d] = combined(total[d], 0.0f, scales);
+  }
   T* const to = static_cast<T*>(a.out.data) + token * a.out.stride + int64_t{head} * dim;
   for (int d = threadIdx.x; d < dim; d += kThreads) {
     to[d] = from_float<T>(normalized(total[d], state.sum));

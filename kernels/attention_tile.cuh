@@ -11,8 +11,7 @@
 //
 // With kInt8 rows of the cache are int8 with a scale. A thread widens what it has copied itself to
 // T, into one of two buffers; no barrier is needed between. A score is multiplied by its key's
-// scale and, once the softmax has summed it, p by its value's scale. In float16 that product would
-// be subnormal where values are small, so scales and sums are multiplied by kFactor: no scale is
+// scale and, once the softmax has summed it, p by its value's scale, times kInt8Factor: no scale is
 // above 65504 / 127, so nothing overflows.
 //
 // Shapes without restarts (FlashAttention-2, Dao 2023) have no totals. Their registers hold two
@@ -66,7 +65,7 @@ struct TileShape {
 template <class T, class S>
 struct TileWork {
   static constexpr int D = S::kDim;
-  static constexpr float kFactor = S::kInt8 && std::is_same_v<T, __half> ? 64.0f : 1.0f;
+  static constexpr float kFactor = S::kInt8 ? kInt8Factor<T> : 1.0f;
 
   const TileArgs& a;
   const Tile& tile;
@@ -235,7 +234,7 @@ __device__ Tile own_part(const TileArgs& a, const AttentionItem& item) {
 // Writes the output, or the states of the segment.
 template <class T, class S, class TotalAt>
 __device__ void store_rows(const TileArgs& a, const float (&out)[S::kBands][S::kOut][4],
-                           AttentionState (&state)[S::kBands][2], const AttentionState (&total)[2],
+                           AttentionState (&state)[S::kBands][2], AttentionState (&total)[2],
                            const TotalAt& total_at, int kv_head, int part, int group_row) {
   constexpr int D = S::kDim;
   const int lane = threadIdx.x % kWarp;
@@ -253,6 +252,9 @@ __device__ void store_rows(const TileArgs& a, const float (&out)[S::kBands][S::k
       if (row >= tile.num_rows) continue;
       const int64_t index = (int64_t(item.state) + row) * a.kv_heads + kv_head;
       if (is_state && part == 0 && lane % 4 == 0) a.states[index] = state[b][i];
+      AttentionState& whole = S::kRestarts ? total[i] : state[b][i];
+      const float keep = is_state ? 1.0f : add_sink<T>(a, tile, kv_head, row, whole);
+      const auto last = [&](float x) { return normalized(mul_rn(x, keep), whole.sum); };
       float* const state_out = a.state_outs + index * D;
       T* const to = static_cast<T*>(a.out) + row_offset<D>(a, tile, kv_head, row, a.out_stride);
 #pragma unroll
@@ -264,11 +266,9 @@ __device__ void store_rows(const TileArgs& a, const float (&out)[S::kBands][S::k
           *reinterpret_cast<float2*>(state_out + column) = make_float2(own[0], own[1]);
         } else if constexpr (S::kRestarts) {
           *reinterpret_cast<uint32_t*>(to + column) =
-              pack_pair<T>(normalized(total_at(n * 4 + 2 * i), total[i].sum),
-                           normalized(total_at(n * 4 + 2 * i + 1), total[i].sum));
+              pack_pair<T>(last(total_at(n * 4 + 2 * i)), last(total_at(n * 4 + 2 * i + 1)));
         } else {
-          *reinterpret_cast<uint32_t*>(to + column) = pack_pair<T>(
-              normalized(own[0], state[b][i].sum), normalized(own[1], state[b][i].sum));
+          *reinterpret_cast<uint32_t*>(to + column) = pack_pair<T>(last(own[0]), last(own[1]));
         }
       }
     }

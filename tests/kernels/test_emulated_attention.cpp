@@ -19,8 +19,16 @@ struct Shape {
   bool int8 = false;  // the cache
   float softcap = 0.0f;
   float values = 1.0f;  // their size
+  float sinks = 0.0f;   // of head 0, one less for each head after it; 0: none
 
   int group() const { return heads / kv_heads; }
+  std::vector<float> all_sinks() const {
+    std::vector<float> all;
+    for (int head = 0; head < heads && sinks != 0.0f; ++head) {
+      all.push_back(sinks - static_cast<float>(head));
+    }
+    return all;
+  }
 };
 
 // A sequence's numbers as the model would compute them, and the outputs.
@@ -66,8 +74,12 @@ double worst_error(Random& random, const Shape& shape, const Sequence<T>& seq) {
       if (shape.softcap > 0) score = shape.softcap * std::tanh(score / shape.softcap);
       p.push_back(score);
     }
-    const double largest = *std::max_element(p.begin(), p.end());
-    double sum = 0;
+    const std::vector<float> sinks = shape.all_sinks();
+    double largest = *std::max_element(p.begin(), p.end()), sum = 0;
+    if (!sinks.empty()) {
+      largest = std::max(largest, double{sinks[head]});
+      sum = std::exp(sinks[head] - largest);
+    }
     for (double& x : p) sum += x = std::exp(x - largest);
     for (int d = 0; d < shape.dim; ++d) {
       double out = 0;
@@ -157,6 +169,7 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
       return AttentionWork{tiles.items.data(), static_cast<int>(tiles.items.size())};
     };
     const bool only_large = shape.int8 && shape.dim == 256;  // else the slow kernel runs
+    const std::vector<float> sinks = shape.all_sinks();
     emulated::settings().shared_memory = (only_large || random.below(2) ? 227 : 99) << 10;
     launch_attention({.type = kTypeOf<T>,
                       .q = q.matrix(),
@@ -166,6 +179,7 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
                       .scale = 1 / std::sqrt(static_cast<float>(shape.dim)),
                       .window = shape.window,
                       .softcap = shape.softcap,
+                      .sinks = sinks.empty() ? nullptr : sinks.data(),
                       .positions = tokens.data(),
                       .query_starts = starts.data(),
                       .block_table = table.data(),
@@ -246,6 +260,21 @@ TEST_CASE("the GPU's attention over rows of int8 is right, and the same bits in 
   check<__nv_bfloat16>(random, {2, 2, 20, 270, true}, 300, 1.5e-2);
 }
 
+TEST_CASE("sinks take part in the GPU's softmax, below and above the scores") {
+  Random random{6};
+  for (const float sinks : {-2.0f, 9.0f}) {
+    CAPTURE(sinks);
+    const auto shape = [&](int heads, int kv_heads, int dim, int window, bool int8 = false) {
+      return Shape{heads, kv_heads, dim, window, int8, 0.0f, 1.0f, sinks};
+    };
+    check<__nv_bfloat16>(random, shape(4, 2, 64, 0), 300, 1e-2);
+    check<__half>(random, shape(4, 1, 64, 100), 600, 2e-3);
+    check<__half>(random, shape(4, 1, 64, 0, true), 300, 3e-3);
+    check<__nv_bfloat16>(random, shape(3, 1, 80, 0), 150, 1e-2);  // a tile ends within a token
+    check<float>(random, shape(4, 2, 48, 0), 300, 1e-5);
+  }
+}
+
 TEST_CASE("float16 attention over rows of int8 is as close where values are small or large") {
   Random random{5};
   for (const float size : {1e-3f, 1e-4f, 1e4f}) {
@@ -282,6 +311,8 @@ TEST_CASE("the GPU's attention is right without restarts of the softmax") {
   check_near(__nv_bfloat16{}, {2, 1, 128, 0}, 400, 1e-2);
   check_near(__nv_bfloat16{}, {2, 1, 128, 300}, 600, 1e-2);
   check_near(__half{}, {2, 1, 256, 0}, 300, 2e-3);
+  check_near(__half{}, {.heads = 4, .kv_heads = 2, .dim = 64, .window = 0, .sinks = 3.0f}, 300,
+             2e-3);
 }
 
 TEST_CASE("the GPU's attention is right for any head size, for float32 and with soft caps") {
