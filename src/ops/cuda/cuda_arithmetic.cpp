@@ -14,7 +14,7 @@
 #include "kernels/norm.h"
 #include "kernels/rope.h"
 #include "ops/cuda/cuda_backend.h"
-#include "ops/cuda/kernel_type.h"
+#include "ops/cuda/kernel_arguments.h"
 #include "ops/cuda/product_cache.h"
 #include "ops/cuda/product_proof.h"
 #include "ops/cuda/step_memory.h"
@@ -22,15 +22,6 @@
 namespace pagedinfer {
 namespace {
 
-kernels::Matrix matrix(const Tensor& x) { return {x.data, x.stride}; }
-const float* floats(const Tensor& x) {
-  CHECK(x.dtype == DType::kF32);
-  return static_cast<const float*>(x.data);
-}
-const int32_t* ints(const Tensor& x) {
-  CHECK(x.dtype == DType::kI32);
-  return static_cast<const int32_t*>(x.data);
-}
 kernels::KvCache cache_of(const KvLayer& layer) {
   return {.k = layer.k.data,
           .v = layer.v.data,
@@ -44,13 +35,7 @@ kernels::KvCache cache_of(const KvLayer& layer) {
 bool holds(const KvLayer& cache, DType computed) {
   return cache.k.dtype == computed || has_scales(cache.k.dtype);
 }
-bool same_shape(const Tensor& a, const Tensor& b) {
-  return a.rows == b.rows && a.cols == b.cols && a.dtype == b.dtype;
-}
-
 bool is_int8(const Product& product) { return product.weight.dtype == DType::kI8; }
-
-void check_launch(const char* what) { check_cuda(cudaGetLastError(), what); }
 
 }  // namespace
 

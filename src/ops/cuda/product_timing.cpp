@@ -7,7 +7,7 @@
 #include "ops/cuda/device_arena.h"
 #include "ops/cuda/device_error.h"
 #include "ops/cuda/event_timer.h"
-#include "ops/cuda/kernel_type.h"
+#include "ops/cuda/kernel_arguments.h"
 
 namespace pagedinfer {
 namespace {
