@@ -16,7 +16,8 @@ namespace pagedinfer {
 namespace {
 
 // kRouter: a matrix that is multiplied in float32, whatever the type of computation.
-enum class TensorKind : uint8_t { kEmbedding, kMatrix, kRouter, kNorm, kBias };
+// kFloatBias: a bias that is float32 for every type of computation.
+enum class TensorKind : uint8_t { kEmbedding, kMatrix, kRouter, kNorm, kBias, kFloatBias };
 
 // Rows of heads whose first 2 * num_pairs rows are pairs of neighbours in the checkpoint. On the
 // device the first rows of all pairs come before the second ones. Without pairs nothing moves.
@@ -151,7 +152,7 @@ void visit_experts(const ModelSpec& spec, ExpertStorage storage, const LayerName
   w.experts.resize(static_cast<size_t>(experts.count + (shared > 0 ? 1 : 0)));
   visit({n.router, w.router, experts.count, hidden, TensorKind::kRouter});
   if (experts.router_bias) {
-    visit({n.router_bias, w.router_bias, 1, experts.count, TensorKind::kBias});
+    visit({n.router_bias, w.router_bias, 1, experts.count, TensorKind::kFloatBias});
   }
   if (storage == ExpertStorage::kEach) {
     visit_each_expert(spec, n, w, of_expert);
@@ -204,7 +205,7 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
       norm(n.q_norm, w.q_norm, by_head ? spec.head_dim : q_dim);
       norm(n.k_norm, w.k_norm, by_head ? spec.head_dim : kv_dim);
     }
-    if (spec.has_sinks) visit({n.sinks, w.sinks, 1, spec.heads, TensorKind::kBias});
+    if (spec.has_sinks) visit({n.sinks, w.sinks, 1, spec.heads, TensorKind::kFloatBias});
     visit({n.attention_out, w.attention_out, hidden, q_dim});
     if (spec.attention_out_bias) {
       visit({n.attention_out_bias, w.attention_out_bias, 1, hidden, TensorKind::kBias});
@@ -236,7 +237,8 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
 DummyRange dummy_range(const Needed& needed, const ModelSpec& spec) {
   switch (needed.kind) {
     case TensorKind::kNorm: return {1.0f - spec.norm_weight_offset, 0.25f};
-    case TensorKind::kBias: return {0.0f, 0.25f};
+    case TensorKind::kBias:
+    case TensorKind::kFloatBias: return {0.0f, 0.25f};
     case TensorKind::kEmbedding:
     case TensorKind::kRouter:
     case TensorKind::kMatrix: break;
@@ -267,8 +269,14 @@ bool is_beside_sum(const OpenedModel& model, const Needed& needed) {
 // An embedding that is looked up only stays as it is: a step reads few of its rows.
 DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_file, DType compute,
                     const DeviceMemory& memory, Quantization quantize) {
-  if (needed.kind == TensorKind::kNorm || needed.kind == TensorKind::kRouter) return DType::kF32;
-  if (needed.kind == TensorKind::kBias) return memory.bias_type(compute);
+  switch (needed.kind) {
+    case TensorKind::kNorm:
+    case TensorKind::kRouter:
+    case TensorKind::kFloatBias: return DType::kF32;
+    case TensorKind::kBias: return memory.bias_type(compute);
+    case TensorKind::kEmbedding:
+    case TensorKind::kMatrix: break;
+  }
   const bool is_output =
       needed.kind == TensorKind::kEmbedding || &needed.name == &model.names.output;
   if (quantize == Quantization::kInt8 && is_multiplied(model, needed.kind)) return DType::kI8;
