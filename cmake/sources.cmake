@@ -307,6 +307,7 @@ set(pagedinfer_kernel_sources
   kernels/check_rows.cu
   kernels/drawn_tokens.cu
   kernels/elementwise.cu
+  kernels/expert_choice.cu
   kernels/int8_product.cu
   kernels/int8_rows.cu
   kernels/kv.cu
