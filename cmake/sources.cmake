@@ -308,6 +308,7 @@ set(pagedinfer_kernel_sources
   kernels/drawn_tokens.cu
   kernels/elementwise.cu
   kernels/expert_choice.cu
+  kernels/expert_products.cu
   kernels/int8_product.cu
   kernels/int8_rows.cu
   kernels/kv.cu

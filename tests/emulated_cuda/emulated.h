@@ -95,6 +95,10 @@ inline unsigned __ballot_sync(unsigned mask, bool vote) {
 }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 32; i += 8) c += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);
+  return c;
+}
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 template <class T>
 T __ldcg(const T* from) {
