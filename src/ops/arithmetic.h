@@ -114,6 +114,8 @@ class Arithmetic {
   // the host's memory.
   virtual void route(Tensor x, const Router& router, const ExpertChoice& choice);
   virtual void group_by_expert(const ExpertChoice& choice, const ExpertGroups& groups);
+  // The starts of groups, once they are complete, if they are in the host's memory; else empty.
+  virtual std::span<const int32_t> starts_on_host(const ExpertGroups& groups) const;
   // out = the sum of the chosen experts' gated products of x times their weights, by one chain of
   // fma in ascending order of experts. `groups` are those of `choice`.
   virtual void multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,

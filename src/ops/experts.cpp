@@ -131,6 +131,10 @@ void Arithmetic::group_by_expert(const ExpertChoice& choice, const ExpertGroups&
   for_each([&](size_t expert, int32_t number) { numbers[counts[expert]++] = number; });
 }
 
+std::span<const int32_t> Arithmetic::starts_on_host(const ExpertGroups& groups) const {
+  return {groups.starts.row<int32_t>(0), static_cast<size_t>(groups.starts.cols)};
+}
+
 void Arithmetic::multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups&,
                                   std::span<const Expert> experts, Activation activation,
                                   const ClampedSwish& swish, Tensor out) {

@@ -73,11 +73,14 @@ class InterceptedArithmetic final : public Arithmetic {
     around({"group by expert"}, work_of({choice.experts, groups.numbers, groups.starts}),
            [&] { inner_.group_by_expert(choice, groups); });
   }
+  std::span<const int32_t> starts_on_host(const ExpertGroups& groups) const override {
+    return inner_.starts_on_host(groups);
+  }
   void multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
                         std::span<const Expert> experts, Activation activation,
                         const ClampedSwish& swish, Tensor out) override {
     around({.kind = "experts", .in = x.cols, .out = experts.front().gate.rows},
-           experts_work(x, choice, groups, experts, out),
+           experts_work(x, choice, groups, inner_.starts_on_host(groups), experts, out),
            [&] { inner_.multiply_experts(x, choice, groups, experts, activation, swish, out); });
   }
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override {

@@ -54,11 +54,18 @@ OpWork route_work(Tensor x, const Router& router, const ExpertChoice& choice) {
 }
 
 OpWork experts_work(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
-                    std::span<const Expert> experts, Tensor out) {
+                    std::span<const int32_t> starts, std::span<const Expert> experts, Tensor out) {
   OpWork work = work_of({x, choice.experts, choice.weights, groups.numbers, groups.starts, out});
-  const int32_t* const starts = groups.starts.row<int32_t>(0);
+  // The last expert may be a shared one, which every row has.
+  const auto rows_of = [&](size_t i) -> int64_t {
+    if (!starts.empty()) return starts[i + 1] - starts[i];
+    return std::ssize(experts) - static_cast<int64_t>(i) == 1 ||
+                   static_cast<int64_t>(i) < choice.experts.cols - 1
+               ? x.rows
+               : 0;
+  };
   for (size_t i = 0; i < experts.size(); ++i) {
-    const int64_t rows = starts[i + 1] - starts[i];
+    const int64_t rows = rows_of(i);
     if (rows == 0) continue;
     const Expert& expert = experts[i];
     for (const Tensor* bias : {&expert.gate_bias, &expert.up_bias, &expert.down_bias}) {

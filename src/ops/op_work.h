@@ -21,10 +21,10 @@ OpWork matmul_work(Tensor x, std::span<const Product> products);
 // Counts `out` in place of the outputs of the products.
 OpWork gated_matmul_work(Tensor x, const GatedProducts& products, Tensor out);
 OpWork route_work(Tensor x, const Router& router, const ExpertChoice& choice);
-// Counts the weights of the experts that have a row. REQUIRES: the groups are complete, in the
-// host's memory.
+// Counts the weights of the experts that have a row, by Arithmetic::starts_on_host(). Without these
+// starts it counts as if all rows had chosen the same experts.
 OpWork experts_work(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
-                    std::span<const Expert> experts, Tensor out);
+                    std::span<const int32_t> starts, std::span<const Expert> experts, Tensor out);
 // Reads and writes the keys and values of every position in every layer.
 OpWork copy_kv_work(std::span<const KvCopy> copies, std::span<const KvLayer> cache);
 OpWork write_kv_work(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache);

@@ -131,15 +131,21 @@ TEST_CASE("the work of experts counts those that have rows") {
                          .up = shape(DType::kI8, kWidth, kColumns),
                          .down = shape(DType::kBF16, kColumns, kWidth)};
   const std::vector<Expert> experts(4, expert);
-  std::vector<int32_t> starts = {0, 4, 4, 6, 6};  // two have rows
+  const std::vector<int32_t> starts = {0, 4, 4, 6, 6};  // two have rows
   const Tensor x = shape(DType::kF32, kRows, kColumns);
   const ExpertChoice choice = {shape(DType::kI32, kRows, 2), shape(DType::kF32, kRows, 2)};
-  const ExpertGroups groups = {shape(DType::kI32, 1, 6), {starts.data(), DType::kI32, 1, 5, 5}};
-  const OpWork work = experts_work(x, choice, groups, experts, x);
+  const ExpertGroups groups = {shape(DType::kI32, 1, 6), shape(DType::kI32, 1, 5)};
+  const OpWork work = experts_work(x, choice, groups, starts, experts, x);
   const double size = kWidth * kColumns;
   CHECK(work.bytes == 2 * (2 * size + 2 * size) + 2 * 4 * kRows * kColumns + 4 * (6 + 6 + 6 + 5));
   CHECK(work.flops == 2 * 3 * size * 6);
   CHECK(work.int8_flops == 2 * 2 * size * 6);
+  // Without their starts: each row has two, one of which may be the shared one, the last.
+  std::vector<Expert> unequal = experts;
+  unequal.back().up = shape(DType::kI8, kWidth, 2 * kColumns);
+  const OpWork least = experts_work(x, choice, groups, {}, unequal, x);
+  CHECK(least.bytes == work.bytes + size);
+  CHECK(least.flops == 2 * 3 * size * 6 + 2 * size * kRows);
 }
 
 TEST_CASE("work: the bound is the slower of memory and arithmetic") {

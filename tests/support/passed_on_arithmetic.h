@@ -43,6 +43,9 @@ class PassedOnArithmetic : public Arithmetic {
   void group_by_expert(const ExpertChoice& choice, const ExpertGroups& groups) override {
     inner_.group_by_expert(choice, groups);
   }
+  std::span<const int32_t> starts_on_host(const ExpertGroups& groups) const override {
+    return inner_.starts_on_host(groups);
+  }
   void multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
                         std::span<const Expert> experts, Activation activation,
                         const ClampedSwish& swish, Tensor out) override {
