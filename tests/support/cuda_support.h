@@ -41,10 +41,16 @@ inline constexpr int64_t kMiB = int64_t{1} << 20;
 inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOptions& options,
                                          int64_t weight_bytes = 8 * kMiB) {
   std::unique_ptr<CudaOps> ops = make_cuda_ops(options);
+  const ExpertsSpec& experts = spec.experts;
   const StepBounds bounds = {.tokens = 2048,
                              .sequences = 256,
                              .widest_input = 4096,
                              .int8_products = true,
+                             .experts = {.experts = experts.count,
+                                         .per_row = experts.per_token,
+                                         .hidden = spec.hidden,
+                                         .width = experts.width,
+                                         .shared_width = experts.shared_width},
                              .vocab = spec.vocab,
                              .context = 8192,
                              .block_size = 1,

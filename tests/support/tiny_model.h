@@ -141,7 +141,7 @@ inline std::vector<TinyFamily> tiny_newer_families(int window, int layers, int h
           tiny_glm4()};
 }
 
-// Families with experts, which run on a CPU only.
+// Families with experts.
 inline std::vector<TinyFamily> tiny_expert_families(int window, int layers) {
   return {tiny_family("Qwen3MoeForCausalLM", R"("num_experts": 7, "num_experts_per_tok": 3,
   "moe_intermediate_size": 21, "norm_topk_prob": true, "mlp_only_layers": [1])"),

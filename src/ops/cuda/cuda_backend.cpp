@@ -171,11 +171,16 @@ void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   steps_ = take_piece(bytes, "steps");
 
   constexpr int64_t kAligned = DeviceArena::kStepAlignment;
-  const StepMemory planned(bounds);
+  const StepMemory planned(bounds, options_.compute);
   fixed_.sample_bytes = planned.sample_lists;
   fixed_.product_workspace = take(steps_, planned.products, kAligned, "the products' workspace");
   fixed_.int8_bytes = planned.int8_input;
   fixed_.int8_input = take(steps_, fixed_.int8_bytes, kAligned, "the input of products in int8");
+  fixed_.expert_gate_bytes = planned.expert_gates;
+  fixed_.expert_output_bytes = planned.expert_outputs;
+  fixed_.expert_gates = take(steps_, planned.expert_gates, kAligned, "experts");
+  char* const outputs = take(steps_, planned.expert_outputs, kAligned, "experts");
+  fixed_.expert_outputs = reinterpret_cast<float*>(outputs);
   fixed_.array_bytes = align_up(planned.arrays, kAligned);
   fixed_.arrays = take(steps_, fixed_.array_bytes + fixed_.sample_bytes, kAligned, "a batch");
   fixed_.mask_bytes = planned.masks;
@@ -198,7 +203,7 @@ void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
 }
 
 int64_t CudaBackend::workspace_bytes(const StepBounds& bounds) const {
-  return StepMemory(bounds).total();
+  return StepMemory(bounds, options_.compute).total();
 }
 
 Tensor CudaBackend::allocate(DType dtype, int64_t rows, int64_t cols) {

@@ -84,6 +84,12 @@ class CudaBackend final : public CudaOps {
   void rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) override;
   void rope(Tensor x, Tensor table, int head_dim) override;
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;
+  void route(Tensor x, const Router& router, const ExpertChoice& choice) override;
+  void group_by_expert(const ExpertChoice& choice, const ExpertGroups& groups) override;
+  std::span<const int32_t> starts_on_host(const ExpertGroups&) const override { return {}; }
+  void multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
+                        std::span<const Expert> experts, Activation activation,
+                        const ClampedSwish& swish, Tensor out) override;
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override;
   void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                            const RopeTables& tables, Tensor slot_mapping, KvLayer cache) override;
@@ -117,6 +123,9 @@ class CudaBackend final : public CudaOps {
     char* product_workspace = nullptr;
     char* int8_input = nullptr;  // of the product that is computed
     int64_t int8_bytes = 0;
+    char* expert_gates = nullptr;
+    float* expert_outputs = nullptr;
+    int64_t expert_gate_bytes = 0, expert_output_bytes = 0;
     char* arrays = nullptr;   // of a step, followed by the settings of its samples
     int64_t array_bytes = 0;  // of a step, at most
     char* masks = nullptr;    // of sampled rows

@@ -1,5 +1,7 @@
 // Whole models on a GPU against the CPU: logits within the tolerances, and the same greedy tokens
 // wherever the two best logits are further apart than the error.
+#include <filesystem>
+
 #include "tests/support/cuda_support.h"
 #include "tests/support/model_goldens.h"
 #include "tests/support/model_runner.h"
@@ -154,6 +156,43 @@ TEST_CASE("on a GPU: logits of the bundled models are the reference's, as on the
   }
 }
 
+TEST_CASE("on a GPU: logits of every family with experts are the reference's") {
+  if (skips_without_gpu()) return;
+  int count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(source_dir() + "/tests/data/families")) {
+    const std::string name = entry.path().stem();
+    CAPTURE(name);
+    simdjson::dom::parser parser;
+    const simdjson::dom::element record = parser.load(entry.path());
+    const TempDir dir;
+    write_file(dir / "config.json", simdjson::minify(record["config"]));
+    const ModelSpec spec = open_model(dir.path(), WeightSource::kDummy).spec;
+    if (spec.experts.count == 0) continue;
+    ++count;
+    GpuRunner exact(dir.path(), DType::kF32, 512, WeightSource::kDummy);
+    GpuRunner rounded(dir.path(), DType::kBF16, 512, WeightSource::kDummy);
+    float worst = 0, ours = 0, theirs = 0;
+    for (const simdjson::dom::element sequence : record["sequences"]) {
+      const auto tokens = ints(sequence["token_ids"]), positions = ints(sequence["positions"]);
+      const auto exact_rows = exact.run(0, tokens), rounded_rows = rounded.run(0, tokens);
+      for (size_t i = 0; i < positions.size(); ++i) {
+        const auto at = static_cast<size_t>(positions[i]);
+        const auto reference = floats(sequence["float32"].at(i));
+        worst = std::max(worst, largest_difference(exact_rows[at], reference) / largest(reference));
+        ours = std::max(ours, largest_difference(rounded_rows[at], reference));
+        theirs =
+            std::max(theirs, largest_difference(floats(sequence["bfloat16"].at(i)), reference));
+      }
+    }
+    MESSAGE(name << ": " << worst << " of the largest logit; bfloat16: largest error " << ours
+                 << ", the reference's " << theirs);
+    CHECK(worst <= 1e-4f);
+    CHECK(ours <= 2 * theirs);  // a rounding may choose another expert
+  }
+  CHECK(count >= 9);
+}
+
 TEST_CASE("on a GPU: weights in int8 lose what they lose on the CPU") {
   if (skips_without_gpu()) return;
   constexpr int kTokens = 12;
@@ -218,6 +257,23 @@ TEST_CASE("on a GPU: a tiny model of each family is the CPU's") {
         compare(files.dir(), DType::kF32);
         compare(files.dir(), stored);
       }
+    }
+  }
+}
+
+// In float32 only: a rounding to 16 bits may choose another expert, which changes more than it.
+TEST_CASE("on a GPU: a tiny model of each family with experts is the CPU's") {
+  if (skips_without_gpu()) return;
+  for (const int head_dim : {8, 64}) {
+    for (const TinyFamily& family : tiny_expert_families(13, 4)) {
+      INFO(family.architecture);
+      const TinyModel files({.seed = 9,
+                             .hidden = 64,
+                             .layers = 4,
+                             .head_dim = head_dim,
+                             .intermediate = 96,
+                             .family = family});
+      compare(files.dir(), DType::kF32);
     }
   }
 }

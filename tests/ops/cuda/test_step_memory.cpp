@@ -57,13 +57,14 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
                                .head_dim = spec.head_dim,
                                .windows = {0, random.between(1, 700)}};
     const DType type = random.below(2) ? DType::kBF16 : DType::kF32;
-    const StepMemory planned(bounds);
+    const StepMemory planned(bounds, type);
 
     // As the plan counts, and as the backend takes.
     const int64_t scratch = scratch_bytes(spec, type, false, bounds.tokens, bounds.sequences);
     DeviceArena arena(scratch + planned.total());
-    for (const int64_t bytes : {planned.products, planned.sample_lists, planned.drawn,
-                                planned.counters, planned.arrays, planned.int8_input}) {
+    for (const int64_t bytes :
+         {planned.products, planned.sample_lists, planned.drawn, planned.counters, planned.arrays,
+          planned.int8_input, planned.expert_gates, planned.expert_outputs}) {
       REQUIRE(arena.take_permanent(bytes, DeviceArena::kStepAlignment).has_value());
     }
 
