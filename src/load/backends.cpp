@@ -11,15 +11,6 @@
 
 namespace pagedinfer {
 
-namespace {
-
-bool lacks_experts(const BackendInfo& backend, const ModelSpec& spec) {
-  const bool needs_them = spec.experts.count > 0 || spec.has_sinks || spec.qkv_limit > 0.0f;
-  return needs_them && !backend.has_experts;
-}
-
-}  // namespace
-
 std::span<const BackendRow> backends() {
   static constexpr BackendRow kRows[] = {{Config::Device::kCuda, kCudaInfo},
                                          {Config::Device::kCpu, kCpuInfo}};
@@ -32,15 +23,11 @@ const BackendRow& backend_of(Config::Device device) {
   return *found;
 }
 
-BackendChoice choose_backend(Config::Device device, const ModelSpec* spec,
-                             std::span<const BackendRow> rows) {
+BackendChoice choose_backend(Config::Device device, std::span<const BackendRow> rows) {
   if (device != Config::Device::kAuto) return {backend_of(device)};
   std::string note;
   for (const BackendRow& row : rows.first(rows.size() - 1)) {
-    std::string problem = row.info.problem();
-    if (problem.empty() && spec != nullptr && lacks_experts(row.info, *spec)) {
-      problem = "it does not compute experts";
-    }
+    const std::string problem = row.info.problem();
     if (problem.empty()) return {row, note};
     if (note.empty() && row.info.is_present()) {
       note = fmt::format("{} is not used: {}", row.info.device, problem);
@@ -54,13 +41,9 @@ void check_sizes(const BackendInfo& backend, const ModelSpec& spec) {
     if (max == 0 || size <= max) return;
     throw Error(fmt::format("config.json: {}: {} computes at most {}", what, backend.device, max));
   };
-  if (lacks_experts(backend, spec)) {
-    throw Error(
-        fmt::format("config.json: {} experts: {} does not compute experts; --device cpu does",
-                    spec.experts.count, backend.device));
-  }
   check(fmt::format("heads of {} channels", spec.head_dim), spec.head_dim, backend.max_head_dim);
   check(fmt::format("a vocabulary of {} tokens", spec.vocab), spec.vocab, backend.max_vocab);
+  check(fmt::format("{} experts", spec.experts.count), spec.experts.count, backend.max_experts);
 }
 
 }  // namespace pagedinfer

@@ -27,12 +27,11 @@ struct BackendChoice {
   std::string note = {};
 };
 
-// The backend of `device` or, for kAuto, the first of `rows` that works here and has the operations
-// of the model, unless that is null. REQUIRES: the last row works and has them.
-BackendChoice choose_backend(Config::Device device, const ModelSpec* spec = nullptr,
-                             std::span<const BackendRow> rows = backends());
+// The backend of `device` or, for kAuto, the first of `rows` that works here. REQUIRES: the last
+// row works.
+BackendChoice choose_backend(Config::Device device, std::span<const BackendRow> rows = backends());
 
-// Throws Error if the backend cannot compute a model of these sizes, or lacks operations for it.
+// Throws Error if the backend cannot compute a model of these sizes.
 void check_sizes(const BackendInfo& backend, const ModelSpec& spec);
 
 }  // namespace pagedinfer

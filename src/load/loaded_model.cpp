@@ -95,7 +95,7 @@ void check_threads(const Config& config) {
 // Peaks are measured on a separate device object. It frees its memory before the model takes its
 // share.
 void make_device(const Config& config, const std::function<double()>& clock, LoadedModel& model) {
-  BackendChoice choice = choose_backend(config.device, &model.opened.spec);
+  BackendChoice choice = choose_backend(config.device);
   const BackendInfo& backend = choice.row.info;
   about_model(config, [&] { check_sizes(backend, model.opened.spec); });
   model.backend = &choice.row;
@@ -106,6 +106,9 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
     model.notes.emplace_back(
         "weights stay the checkpoint's codes of 4 bits, and products have inputs in int8; "
         "--quantize none dequantizes them");
+  }
+  if (model.opened.spec.experts.count > 0 && !backend.experts_note.empty()) {
+    model.notes.emplace_back(backend.experts_note);
   }
   check_threads(config);
   if (config.cpu_list) confine_to(*config.cpu_list);

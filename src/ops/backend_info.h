@@ -61,10 +61,12 @@ struct BackendInfo {
   bool warms_up = false;
   // The device computes while the host does other work, so steps may overlap.
   bool overlaps = false;
-  int max_head_dim = 0;       // channels of a head; 0: any number
-  int max_vocab = 0;          // tokens; 0: any number
-  bool keeps_codes = false;   // DeviceMemory::upload_codes()
-  bool has_experts = false;   // ops/experts.h, AttentionArgs::sinks and HeadNorms::limit
+  int max_head_dim = 0;      // channels of a head; 0: any number
+  int max_vocab = 0;         // tokens; 0: any number
+  bool keeps_codes = false;  // DeviceMemory::upload_codes()
+  int max_experts = 0;       // of a layer; 0: any number
+  // A note for runs of models with experts; "": none.
+  std::string_view experts_note = "";
   int usual_step_tokens = 0;  // tokens of a step if no number is given
   MemoryRules memory = {};
   // Measures the highest rates of the device, with kInt8 of products in int8 too. `clock` returns

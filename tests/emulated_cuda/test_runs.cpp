@@ -8,6 +8,7 @@
 #include "tests/support/e2e.h"
 #include "tests/support/grammar_support.h"
 #include "tests/support/paths.h"
+#include "tests/support/tiny_model.h"
 
 namespace pagedinfer {
 namespace {
@@ -130,6 +131,32 @@ TEST_CASE("emulated: with --deterministic settings do not change a byte") {
       INFO(cache, ", ", more[0], " ", more[1], found.err);
       CHECK(found.exit_code == 2);
       CHECK(found.out == expected.out);
+    }
+  }
+}
+
+TEST_CASE("emulated: experts answer as on the CPU in float32, whatever the settings") {
+  const TinyModel files({.family = tiny_expert_families(20, 3)[1]});  // with a shared expert
+  std::string lines;
+  for (int i = 1; i < 8; ++i) {
+    lines += fmt::format(R"({{"prompt_token_ids": [{}, 3, {}], "max_tokens": {}}})", i, 5 * i,
+                         3 + 4 * i % 9);
+    lines += '\n';
+  }
+  for (const std::string weights : {"none", "int8"}) {
+    const Words flags = {"--model", files.dir(), "--dtype", "float32", "--quantize", weights};
+    const Answers cpu = answer(lines, flags + Words{"--device", "cpu"});
+    REQUIRE(cpu.records.size() == 7);
+    const std::vector<Words> settings = {{"--num-blocks", "40"},
+                                         {"--max-batch-size", "3", "--max-step-tokens", "5",
+                                          "--prefill-chunk-size", "2", "--num-blocks", "40"}};
+    for (const Words& more : settings) {
+      const Answers gpu =
+          answer(lines, flags + Words{"--device", "cuda", "--gpu-cache", "none"} + more);
+      INFO(weights, ", ", more[0], " ", more[1], gpu.err);
+      CHECK(gpu.exit_code == 0);
+      CHECK(gpu.out == cpu.out);
+      CHECK(gpu.err.find("note: plain kernels compute experts on the GPU") != std::string::npos);
     }
   }
 }

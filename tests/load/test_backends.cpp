@@ -35,7 +35,7 @@ const BackendInfo kBrokenToo = named(
 
 TEST_CASE("backends: auto takes the first that works, and says why one that is there does not") {
   const auto choose = [](const std::vector<BackendRow>& rows) {
-    const BackendChoice choice = choose_backend(Config::Device::kAuto, nullptr, rows);
+    const BackendChoice choice = choose_backend(Config::Device::kAuto, rows);
     return std::string(choice.row.info.device) + "|" + choice.note;
   };
   constexpr auto kAny = Config::Device::kCuda;
@@ -43,23 +43,6 @@ TEST_CASE("backends: auto takes the first that works, and says why one that is t
   CHECK(choose({{kAny, kAbsent}, {kAny, kWorks}}) == "A|");
   CHECK(choose({{kAny, kAbsent}, {kAny, kBroken}, {kAny, kBrokenToo}, {kAny, kWorks}}) ==
         "A|C is not used: old");
-}
-
-TEST_CASE("backends: auto passes over one that has no experts, if the model has some") {
-  BackendInfo with_experts = kWorks;
-  with_experts.device = "E";
-  with_experts.has_experts = true;
-  constexpr auto kAny = Config::Device::kCuda;
-  const std::vector<BackendRow> rows = {{kAny, kWorks}, {kAny, with_experts}};
-  ModelSpec spec;
-  CHECK(choose_backend(Config::Device::kAuto, &spec, rows).row.info.device == "A");
-  spec.experts.count = 4;
-  const BackendChoice choice = choose_backend(Config::Device::kAuto, &spec, rows);
-  CHECK(choice.row.info.device == "E");
-  CHECK(choice.note == "A is not used: it does not compute experts");
-  CHECK_THROWS_WITH_AS(check_sizes(kWorks, spec), doctest::Contains("A does not compute experts"),
-                       Error);
-  check_sizes(with_experts, spec);
 }
 
 TEST_CASE("backends: the one that is named is taken, and the CPU is always there") {
@@ -90,6 +73,12 @@ TEST_CASE("backends: a model that is too large for one is refused") {
   spec.head_dim = 257;
   CHECK_THROWS_WITH_AS(check_sizes(info, spec),
                        "config.json: heads of 257 channels: it computes at most 256", Error);
+  spec.head_dim = 256;
+  spec.experts.count = 9;
+  check_sizes(info, spec);
+  info.max_experts = 8;
+  CHECK_THROWS_WITH_AS(check_sizes(info, spec), "config.json: 9 experts: it computes at most 8",
+                       Error);
 }
 
 TEST_CASE("backends: the CPU computes float16 as float32, always deterministic, on its best set") {

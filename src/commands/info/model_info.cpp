@@ -29,7 +29,7 @@ void find_types(const Config& config, ModelInfo& info) {
   }
   const std::optional<DType> asked = config.dtype ? config.dtype : stored;
   if (!asked) return;
-  const BackendInfo& backend = choose_backend(config.device, &info.model.spec).row.info;
+  const BackendInfo& backend = choose_backend(config.device).row.info;
   const DeviceOptions used = backend.resolve({.compute = *asked, .cache = *asked});
   const Quantization quantize = choose_quantization(config.quantize, info.model.has_codes, backend);
   info.compute = fmt::format("{} on {}{}", name_of(used.compute), backend.name,
@@ -144,7 +144,7 @@ ModelInfo describe_model(const Config& config) {
   info.problems.keep([&] { find_types(config, info); });
   info.problems.keep([&] {
     const ModelSpec& spec = info.model.spec;
-    check_sizes(choose_backend(config.device, &spec).row.info, spec);
+    check_sizes(choose_backend(config.device).row.info, spec);
   });
   info.notes = info.model.quantization_notes;
   read_tokenizer(info);

@@ -68,7 +68,7 @@ Types types_of(const Config& config) {
   const auto source =
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
   const OpenedModel model = open_model(dir, source);
-  const BackendInfo& backend = choose_backend(config.device, &model.spec).row.info;
+  const BackendInfo& backend = choose_backend(config.device).row.info;
   const DType asked = config.dtype.value_or(file_dtype(model));
   const DeviceOptions used =
       backend.resolve({.compute = asked, .cache = asked, .cpu_isa = config.cpu_isa});

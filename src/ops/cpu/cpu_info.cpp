@@ -67,7 +67,6 @@ constinit const BackendInfo kCpuInfo = {
     .overlaps = false,
     .max_head_dim = kMaxHeadDim,
     .keeps_codes = true,
-    .has_experts = true,
     .usual_step_tokens = 2048,
     // The rest is for the page cache and other programs.
     .memory = {.usual_share = 0.5,

@@ -1,3 +1,4 @@
+#include "kernels/expert_choice.h"
 #include "kernels/sample.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/peaks.h"
@@ -40,6 +41,8 @@ constinit const BackendInfo kCudaInfo = {
     .warms_up = true,
     .overlaps = true,
     .max_vocab = kernels::kMaxVocabulary,
+    .max_experts = kernels::kMaxExperts,
+    .experts_note = "plain kernels compute experts on the GPU, far below its speed",
     .usual_step_tokens = 8192,
     .memory = {.usual_share = 1,
                .max_share = 1,
