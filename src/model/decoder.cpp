@@ -1,5 +1,7 @@
 #include "model/decoder.h"
 
+#include "core/numbers.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -63,7 +65,10 @@ Buffers take_buffers(const ModelSpec& spec, DType activation, bool fuses_gate, i
   if (logits == 0) return b;
   b.last = take(activation, logits, spec.hidden);
   b.last_normed = take(activation, logits, spec.hidden);
-  b.logits = take(DType::kF32, logits, spec.vocab);
+  // Rows are aligned for every vocabulary: products into rows that are not may be slow.
+  constexpr int64_t kUnit = 8;
+  const int64_t stride = ceil_div(spec.vocab, kUnit) * kUnit;
+  b.logits = columns(take(DType::kF32, logits, stride), 0, spec.vocab);
   return b;
 }
 
