@@ -384,10 +384,18 @@ Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& q
 const uint32_t* CudaBackend::send_masks(int64_t vocab) {
   if (sample_arrays_.masks.empty()) return nullptr;
   CHECK(vocab <= bounds_.vocab);
+  constexpr const char* kWhat = "masks of tokens";
   Staging& staging = fixed_.mask_staging;
-  if (staging.bytes() == 0) staging = Staging(fixed_.mask_bytes);
+  if (staging.bytes() == 0) {
+    staging = Staging(fixed_.mask_bytes);
+    fixed_.mask_stream = make_stream();
+    fixed_.masks_are_read = make_event();
+  }
+  const cudaStream_t stream = fixed_.mask_stream.get();
   sample_arrays_.pack_masks(staging.next(), vocab);
-  staging.send(fixed_.masks, sample_arrays_.mask_bytes(vocab), stream_.get());
+  check_cuda(cudaStreamWaitEvent(stream, fixed_.masks_are_read.get()), kWhat);
+  const cudaEvent_t sent = staging.send(fixed_.masks, sample_arrays_.mask_bytes(vocab), stream);
+  check_cuda(cudaStreamWaitEvent(stream_.get(), sent), kWhat);
   return reinterpret_cast<const uint32_t*>(fixed_.masks);
 }
 
@@ -446,6 +454,9 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
     args.workspace = workspace;
     kernels::launch_sample(args, stream_.get());
     check_cuda(cudaGetLastError(), "sampling");
+    if (args.masks != nullptr) {
+      check_cuda(cudaEventRecord(fixed_.masks_are_read.get(), stream_.get()), "sampling");
+    }
     first += count;
     num_candidates += sample_arrays_.num_candidates;
   }

@@ -134,7 +134,10 @@ class CudaBackend final : public CudaOps {
     uint32_t* counters = nullptr;     // AttentionArgs::counters
     std::array<Drawn, 2> drawn = {};  // by the latest two sample(), alternately
     Staging weights = {}, step = {}, samples = {}, copies = {};
-    Staging mask_staging = {};  // from the first mask on
+    // From the first mask on. Masks are sent in a stream of their own, while the step is computed.
+    Staging mask_staging = {};
+    CudaStream mask_stream = {};
+    CudaEvent masks_are_read = {};  // by the samples before
     int64_t sample_bytes = 0;
   };
   // What stage() has prepared for the current step: the attention plans, the shape and layout of

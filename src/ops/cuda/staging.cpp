@@ -17,13 +17,14 @@ char* Staging::next() {
   return buffers_[static_cast<size_t>(turn_)].get();
 }
 
-void Staging::send(void* to, int64_t bytes, cudaStream_t stream) {
+cudaEvent_t Staging::send(void* to, int64_t bytes, cudaStream_t stream) {
   CHECK(bytes <= bytes_);
   const auto turn = static_cast<size_t>(turn_);
   check_cuda(cudaMemcpyAsync(to, buffers_[turn].get(), static_cast<size_t>(bytes),
                              cudaMemcpyHostToDevice, stream),
              "a copy to the GPU");
   check_cuda(cudaEventRecord(sent_[turn].get(), stream), "a copy to the GPU");
+  return sent_[turn].get();
 }
 
 }  // namespace pagedinfer

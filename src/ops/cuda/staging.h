@@ -18,8 +18,9 @@ class Staging {
   int64_t bytes() const { return bytes_; }
   // Waits until the device has read the next buffer, and returns it to be filled.
   char* next();
-  // Queues the copy of the first `bytes` of the buffer that next() gave.
-  void send(void* to, int64_t bytes, cudaStream_t stream);
+  // Queues the copy of the first `bytes` of the buffer that next() gave, and then the event that it
+  // returns.
+  cudaEvent_t send(void* to, int64_t bytes, cudaStream_t stream);
 
  private:
   int64_t bytes_ = 0;

@@ -20,6 +20,36 @@ std::vector<DrawnToken> sample_on(CudaOps& gpu, const std::vector<float>& logits
 
 }  // namespace
 
+TEST_CASE("on a GPU: each of several samples in flight has its own masks") {
+  if (skips_without_gpu()) return;
+  constexpr int kVocab = 1000, kRounds = 60;
+  ModelSpec spec;
+  spec.vocab = kVocab;
+  const auto gpu = make_gpu(spec, {});
+  const Tensor zeros = gpu->allocate(DType::kF32, 1, kVocab);
+  const Tensor logits = gpu->allocate(DType::kF32, 1, kVocab);
+  const SamplingParams greedy = {};
+  std::vector<std::vector<uint32_t>> masks;
+  std::vector<StepProtocol::Ticket> tickets;
+  std::vector<TokenId> only, found;
+  const auto collect_one = [&] {
+    found.push_back(collect_tokens(*gpu, tickets[found.size()], 1)[0]);
+  };
+  Random random{8};
+  for (int round = 0; round < kRounds; ++round) {
+    only.push_back(random.below(kVocab));
+    std::vector<uint32_t>& mask = masks.emplace_back((kVocab + 31) / 32);
+    mask[static_cast<size_t>(only.back() / 32)] = 1u << only.back() % 32;
+    gpu->stage({.query_starts = {0}, .max_blocks = 1, .block_size = 1});
+    gpu->copy(zeros, logits);  // a sample changes them
+    const std::vector<SampleRow> rows = {{.params = &greedy, .mask = mask}};
+    tickets.push_back(gpu->sample(logits, rows));
+    if (round > 0) collect_one();
+  }
+  collect_one();
+  CHECK(found == only);
+}
+
 TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
   if (skips_without_gpu()) return;
   const auto cpu = make_cpu_ops({.isa = available_isas().back(), .num_threads = 2});
