@@ -261,6 +261,7 @@ set(pagedinfer_core_sources
   src/ops/cuda/convert.cpp
   src/ops/cuda/cuda_info.cpp
   src/ops/cuda/drawn_arrays.cpp
+  src/ops/cuda/machine_code.cpp
   src/ops/cuda/sample_arrays.cpp
   src/ops/cuda/step_arrays.cpp
   kernels/attention_plan.cpp

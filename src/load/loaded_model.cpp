@@ -99,7 +99,7 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
   const BackendInfo& backend = choice.row.info;
   about_model(config, [&] { check_sizes(backend, model.opened.spec); });
   model.backend = &choice.row;
-  model.backend_note = std::move(choice.note);
+  model.backend_note = choice.note.empty() ? backend.first_start() : std::move(choice.note);
   model.quantize =
       choose_quantization(config.quantize, model.opened.quantized.has_codes(), backend);
   if (model.quantize == Quantization::kCodes) {

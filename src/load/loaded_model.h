@@ -41,7 +41,7 @@ struct LoadedModel {
   std::optional<WatchedFile> adapter_file = {};
 
   const BackendRow* backend = nullptr;
-  std::string backend_note = {};  // as BackendChoice::note
+  std::string backend_note = {};  // BackendChoice::note or BackendInfo::first_start
   DType dtype = {};               // from --dtype or the checkpoint
   DeviceOptions options = {};     // resolved
   Quantization quantize = Quantization::kNone;

@@ -48,6 +48,8 @@ struct BackendInfo {
   std::string (*problem)();
   // Whether there is such a device, usable or not.
   bool (*is_present)();
+  // Why the first start on this machine takes longer; "": it does not, or there is a problem().
+  std::string (*first_start)() = [] { return std::string(); };
   // Fills in options that were left open and replaces those that the device computes differently.
   // Throws Error for an option that was given and is not available.
   DeviceOptions (*resolve)(const DeviceOptions& asked);

@@ -246,9 +246,9 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   model_ = &model;
   plan_ = &plan;
   run_.emplace(model, plan);
+  if (tells_ && !model_->backend_note.empty()) print_note(model_->backend_note);
   if (model.backend->info.warms_up) run_->warm_up();
   interrupt_.throw_if_happened();
-  if (tells_ && !model_->backend_note.empty()) print_note(model_->backend_note);
   loaded_ = clock_();
   if (!config_.errors.empty()) check_error_file(config_.errors);
   // The outputs are opened last, so that a run that fails earlier changes no file.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/build_facts.h"
 #include "core/check.h"
 #include "core/error.h"
 #include "kernels/attention.h"
@@ -13,6 +14,7 @@
 #include "kernels/sample.h"
 #include "ops/cuda/cublas_lt.h"
 #include "ops/cuda/event_timer.h"
+#include "ops/cuda/machine_code.h"
 #include "ops/cuda/step_arrays.h"
 #include "ops/cuda/step_memory.h"
 #include "ops/cuda/upload.h"
@@ -88,6 +90,21 @@ std::string cuda_problem() {
 bool has_gpu() {
   const Found gpus = find_gpus();
   return gpus.driver != 0 && !gpus.none();
+}
+
+std::string cuda_first_start() {
+  constexpr std::string_view kFor = " for ";
+  std::string_view built = build_facts().cuda;
+  const size_t at = built.find(kFor);
+  if (at == built.npos || !cuda_problem().empty()) return "";
+  built.remove_prefix(at + kFor.size());
+  cudaDeviceProp gpu = {};
+  check_cuda(cudaGetDeviceProperties(&gpu, 0), "to look at the GPU");
+  if (has_machine_code(built, gpu.major, gpu.minor)) return "";
+  return fmt::format(
+      "the driver makes machine code for {} (compute capability {}.{}) at the first start, which "
+      "takes longer",
+      gpu.name, gpu.major, gpu.minor);
 }
 
 std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options) {

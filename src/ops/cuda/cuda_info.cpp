@@ -34,6 +34,7 @@ constinit const BackendInfo kCudaInfo = {
     .device = "the GPU",
     .problem = cuda_problem,
     .is_present = has_gpu,
+    .first_start = cuda_first_start,
     .resolve = resolve,
     .make = make,
     .cache_types = kCacheTypes,

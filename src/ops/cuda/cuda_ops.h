@@ -51,6 +51,9 @@ std::string cuda_problem();
 // Whether there is a GPU, usable or not. A build without CUDA sees none.
 bool has_gpu();
 
+// Why the first start on this machine takes longer; "": it does not, or the GPU cannot be used.
+std::string cuda_first_start();
+
 // Throws Error with cuda_problem() if there is one.
 std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options);
 

@@ -10,6 +10,7 @@ std::string cuda_problem() {
 }
 
 bool has_gpu() { return false; }
+std::string cuda_first_start() { return ""; }
 
 std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions&) { throw Error(cuda_problem()); }
 

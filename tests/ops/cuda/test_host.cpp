@@ -9,6 +9,7 @@
 
 #include "ops/cuda/convert.h"
 #include "ops/cuda/device_arena.h"
+#include "ops/cuda/machine_code.h"
 #include "ops/cuda/product_key.h"
 #include "tests/support/ops_support.h"
 
@@ -34,6 +35,20 @@ uint16_t nearest(const std::map<double, uint16_t>& values, double x) {
 }
 
 }  // namespace
+
+TEST_CASE("a build has machine code for the GPUs that its architectures name") {
+  constexpr std::string_view kUsual = "80-real, 90a-real, 90-virtual";
+  CHECK(has_machine_code(kUsual, 8, 0));
+  CHECK(has_machine_code(kUsual, 8, 9));
+  CHECK(has_machine_code(kUsual, 9, 0));
+  CHECK(!has_machine_code(kUsual, 10, 0));
+  CHECK(!has_machine_code(kUsual, 12, 0));
+  CHECK(!has_machine_code("86", 8, 0));
+  CHECK(has_machine_code("86, 120", 12, 1));
+  CHECK(!has_machine_code("100a", 10, 3));
+  CHECK(has_machine_code("100f", 10, 3));
+  CHECK(has_machine_code("native", 7, 5));
+}
 
 TEST_CASE("numbers of 16 bits are widened exactly and numbers are rounded to the nearest") {
   Random random{71};
