@@ -6,8 +6,8 @@
 #   scripts/package.sh --check      tries them, see package_check.sh
 #
 # Without BUILD the program is that of build/ if it was built without CUDA, else that of
-# build-package/, which is made. A package has no CUDA unless BUILD has: the backend has not been
-# tried on a GPU, and it would make each of them larger.
+# build-package/, which is made. A package has no CUDA unless BUILD has: one GPU has tried the
+# backend so far, and it would make each of them larger.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "${1:-}" != --check ] || exec scripts/package_check.sh

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 #include "queue.h"
@@ -12,6 +13,11 @@ using emulated::Call;
 using emulated::device;
 
 namespace emulated {
+
+int shared_memory_of_environment() {
+  const char* const kib = std::getenv("PAGEDINFER_EMULATED_SHARED_KIB");
+  return (kib == nullptr ? 227 : std::atoi(kib)) << 10;
+}
 
 cudaError_t refuse_in_capture() {
   for (const auto& stream : device().streams) {

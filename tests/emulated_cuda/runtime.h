@@ -20,11 +20,15 @@
 
 namespace emulated {
 
+// Of a thread block, at most: 227 KiB, or what the environment says. Cards of 8.6, 8.9 and 12.0
+// have 99.
+int shared_memory_of_environment();
+
 struct Settings {
   uint64_t seed = 1;                          // of the moments at which queued work runs
   int64_t memory = int64_t{256} << 30;        // bytes; pages are allocated when they are touched
   int64_t pinned_memory = int64_t{64} << 30;  // of the host, in one piece
-  int shared_memory = 227 << 10;  // of a thread block, at most; cards of 8.6, 8.9, 12.0 have 99 KiB
+  int shared_memory = shared_memory_of_environment();
   int num_devices = 1;
   int driver_version = 13000;  // 0: there is none
   // Of cuBLAS: algorithms that the heuristic finds, and what it answers.

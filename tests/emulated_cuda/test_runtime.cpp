@@ -159,10 +159,11 @@ TEST_CASE("emulated: launches are refused that a GPU refuses") {
   CHECK(answer({1, 1, 1}, 100, 48 << 10) == cudaSuccess);
   CHECK(answer({1, 1, 1}, 100, (48 << 10) + 1) == cudaErrorInvalidValue);
   const auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
-  CHECK(cudaFuncSetAttribute(add_kernel, attribute, 227 << 10) == cudaSuccess);
-  CHECK(answer({1, 1, 1}, 100, 227 << 10) == cudaSuccess);
-  CHECK(answer({1, 1, 1}, 100, (227 << 10) + 1) == cudaErrorInvalidValue);
-  CHECK(cudaFuncSetAttribute(add_kernel, attribute, (227 << 10) + 1) == cudaErrorInvalidValue);
+  const int most = emulated::settings().shared_memory;
+  CHECK(cudaFuncSetAttribute(add_kernel, attribute, most) == cudaSuccess);
+  CHECK(answer({1, 1, 1}, 100, most) == cudaSuccess);
+  CHECK(answer({1, 1, 1}, 100, most + 1) == cudaErrorInvalidValue);
+  CHECK(cudaFuncSetAttribute(add_kernel, attribute, most + 1) == cudaErrorInvalidValue);
 }
 
 TEST_CASE("emulated: a copy stays inside an allocation, which is NaN at first") {
