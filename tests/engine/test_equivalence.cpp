@@ -84,15 +84,9 @@ class Rigs {
     open(tiny_expert_shapes());
     open(tiny_shapes());
   }
-  // On a GPU, with heads that its tensor cores can and cannot take.
-  explicit Rigs(DType compute) : on_gpu_(true), compute_(compute), cache_type_(compute) {
-    std::vector<TinyModelOptions> shapes = tiny_shapes();
-    for (const int head_dim : {64, 80, 96, 128, 256}) {
-      TinyModelOptions shape = {.seed = 11, .max_positions = 1024, .dtype = DType::kBF16};
-      shape.head_dim = head_dim;
-      if (head_dim == 256) shape.family = tiny_gemma3(40, 2);
-      shapes.insert(shapes.begin(), shape);
-    }
+  // On a GPU.
+  Rigs(DType compute, const std::vector<TinyModelOptions>& shapes)
+      : on_gpu_(true), compute_(compute), cache_type_(compute) {
     open(shapes);
   }
 
@@ -140,6 +134,18 @@ class Rigs {
   std::vector<OpenedModel> models_;
   std::map<std::tuple<int, CpuIsa, int, bool>, std::unique_ptr<Rig>> rigs_;
 };
+
+// With heads that a GPU's tensor cores can and cannot take.
+std::vector<TinyModelOptions> shapes_for_gpu() {
+  std::vector<TinyModelOptions> shapes = tiny_shapes();
+  for (const int head_dim : {64, 80, 96, 128, 256}) {
+    TinyModelOptions shape = {.seed = 11, .max_positions = 1024, .dtype = DType::kBF16};
+    shape.head_dim = head_dim;
+    if (head_dim == 256) shape.family = tiny_gemma3(40, 2);
+    shapes.insert(shapes.begin(), shape);
+  }
+  return shapes;
+}
 
 // `has_large`: the last model is a large one, for few of the trials.
 void compare(Rigs& rigs, const char* name, DType cache_type, int seed, bool has_large,
@@ -275,9 +281,17 @@ TEST_CASE("on a GPU: with --deterministic any company gives the bits of running 
   const int num_trials = gpu_trials(few(kTrialsGpu));
   for (const DType compute : {DType::kF32, DType::kBF16, DType::kF16}) {
     INFO(name_of(compute));
-    Rigs rigs(compute);
+    Rigs rigs(compute, shapes_for_gpu());
     compare(rigs, "gpu", compute, 50000 + 1000 * static_cast<int>(compute), num_trials >= 10,
             num_trials);
     CHECK(rigs.num_replayed() > 0);
   }
+}
+TEST_CASE("on a GPU: with --deterministic any company gives experts the bits of running alone") {
+  if (skips_without_gpu()) return;
+  std::vector<TinyModelOptions> shapes = tiny_expert_shapes();
+  shapes.push_back(shapes.front());  // no trial has the last one
+  Rigs rigs(DType::kBF16, shapes);
+  compare(rigs, "gpu, experts", DType::kBF16, 60000, false, gpu_trials(few(kTrialsGpu)));
+  CHECK(rigs.num_replayed() > 0);
 }
