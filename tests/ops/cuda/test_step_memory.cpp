@@ -43,12 +43,24 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
     spec.head_dim = 2 * random.between(1, 128);
     spec.intermediate = random.between(1, 500);
     spec.layers.resize(static_cast<size_t>(random.between(1, 40)));
+    if (random.below(2)) {
+      spec.experts = {.count = random.between(1, 30),
+                      .per_token = random.between(1, 8),
+                      .width = random.between(1, 500),
+                      .shared_width = random.below(2) * random.between(1, 500)};
+      for (LayerSpec& layer : spec.layers) layer.has_experts = random.below(2) == 1;
+    }
     spec.ropes.resize(2);
     for (RopeSpec& rope : spec.ropes) rope.inv_freq.resize(static_cast<size_t>(spec.head_dim) / 2);
     const StepBounds bounds = {.tokens = random.between(1, 600),
                                .sequences = random.between(1, 60),
                                .widest_input = random.between(1, 900),
                                .int8_products = random.below(2) == 1,
+                               .experts = {.experts = spec.experts.count,
+                                           .per_row = spec.experts.per_token,
+                                           .hidden = spec.hidden,
+                                           .width = spec.experts.width,
+                                           .shared_width = spec.experts.shared_width},
                                .vocab = spec.vocab,
                                .context = random.between(1, 5000),
                                .block_size = random.between(1, 64),
@@ -72,6 +84,9 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
     IdleArithmetic ops;
     Weights none;
     none.layers.resize(spec.layers.size());
+    for (LayerWeights& layer : none.layers) {
+      layer.experts.resize(static_cast<size_t>(spec.experts.count) + 1);
+    }
     none.ropes.resize(2);
     std::vector<KvLayer> cache(spec.layers.size());
     for (int step = 0; step < 10; ++step) {
