@@ -12,7 +12,7 @@
 #include "gpu_bench.h"
 #include "kernels/check_rows.h"
 #include "ops/cuda/device_arena.h"
-#include "ops/cuda/kernel_type.h"
+#include "ops/cuda/kernel_arguments.h"
 #include "ops/cuda/product_cache.h"
 #include "ops/cuda/product_proof.h"
 #include "ops/cuda/products.h"
