@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "expert_bench.h"
 #include "gpu_bench.h"
 #include "kernels/attention.h"
 #include "kernels/sample.h"
@@ -178,6 +179,9 @@ void run_all(Bench& bench, ProductProbe& probe) {
     for (const int64_t rows : {1, 8, 16, 32, 64, 128, 256, 512, 1024, 8192}) probe.probe(s, rows);
     probe.proof(s, 8192);
   }
+  for (const ExpertShape& s : kExpertShapes) {
+    for (const int rows : {1, 8, 64, 256, 2048}) experts_of(bench, s, rows);
+  }
   // Rows that are aligned to 4 bytes only.
   probe.proof({"odd", 120, 4, 2, 32, 330, 261, 0}, 8192);
 }
@@ -199,6 +203,7 @@ void run_small(Bench& bench, ProductProbe& probe) {
     probe.probe(s, 2);
     probe.proof(s, 70);
   }
+  for (const ExpertShape& s : kSmallExpertShapes) experts_of(bench, s, 3);
 }
 
 void run(std::vector<std::string> words) {

@@ -140,7 +140,7 @@ check_first() {
 check_kernels() { # shellcheck disable=SC2086
   local words="${1//,/ }"
   measure kernels "$limit" "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" \
-    ${words:-attention embed resolve norm gate add rope qkv kv sample product quantize}
+    ${words:-attention embed resolve norm gate add rope qkv kv sample product quantize expert}
 }
 check_probe() {
   measure probe "$limit" "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" probe proof
