@@ -223,6 +223,7 @@ set(pagedinfer_core_sources
   src/load/loaded_model.cpp
   src/load/memory_plan.cpp
   src/load/model_path.cpp
+  src/load/model_plan.cpp
   src/engine/request_tracker.cpp
   src/engine/sample_forms.cpp
   src/load/quantization.cpp

@@ -44,12 +44,12 @@ Batch unwritten_batch(int num_seqs, int context, int count, int block_size) {
 Run::Run(LoadedModel& model, const RunPlan& plan)
     : model_(model), plan_(plan), pool_(make_pool(plan)) {
   if (model.pool_in_front) pool_ = model.pool_in_front(std::move(pool_));
-  const ModelSpec& spec = model.opened.spec;
-  model.ops->clear_kv();
+  const ModelSpec& spec = model.plan.opened.spec;
+  model.plan.ops->clear_kv();
   use_ropes(spec, plan.limits.max_model_len, model.weights);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    cache_.push_back(model.ops->allocate_kv(plan.kv_type, spec.kv_heads, spec.head_dim,
-                                            plan.memory.num_positions()));
+    cache_.push_back(model.plan.ops->allocate_kv(plan.kv_type, spec.kv_heads, spec.head_dim,
+                                                 plan.memory.num_positions()));
   }
 }
 
@@ -75,15 +75,15 @@ void Run::warm_up() {
 }
 
 EngineParts Run::parts(std::function<double()> clock) {
-  return {.spec = model_.opened.spec,
+  return {.spec = model_.plan.opened.spec,
           .weights = model_.weights,
           .cache = cache_,
           .pool = *pool_,
           .steps = model_.steps(),
           .arithmetic = model_.arithmetic(),
-          .tokenizer = model_.tokenizer.get(),
+          .tokenizer = model_.plan.tokenizer.get(),
           .clock = std::move(clock),
-          .overlaps = model_.backend->info.overlaps};
+          .overlaps = model_.plan.backend->info.overlaps};
 }
 
 }  // namespace pagedinfer

@@ -112,9 +112,9 @@ TEST_CASE("emulated: a later run over a model allocates nothing, and no graph ou
       load_model(configs_of_runs(files.dir(), Config::Device::kCuda), [] { return 0.0; });
   const int64_t allocations = emulated::counts().allocations;
   const int64_t graphs = emulated::counts().graph_launches;
-  const auto expected = answer_all(model, model.plans.front(), requests);
+  const auto expected = answer_all(model, model.plan.runs.front(), requests);
   CHECK(expected.size() == requests.size());
-  for (const RunPlan& plan : model.plans) {
+  for (const RunPlan& plan : model.plan.runs) {
     CHECK(answer_all(model, plan, requests) == expected);
   }
   CHECK(emulated::counts().allocations == allocations);

@@ -32,13 +32,13 @@ TEST_CASE("configurations run over one model, each answers as it does alone") {
   const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);
   const std::vector<Request> requests = requests_of(61);
   LoadedModel shared = load_model(configs, no_clock);
-  REQUIRE(shared.plans.size() == configs.size());
+  REQUIRE(shared.plan.runs.size() == configs.size());
   for (size_t i = 0; i < configs.size(); ++i) {
     INFO("configuration " << i);
     LoadedModel alone = load_model({configs[i]}, no_clock);
-    const auto expected = answer_all(alone, alone.plans.front(), requests);
+    const auto expected = answer_all(alone, alone.plan.runs.front(), requests);
     CHECK(expected.size() == requests.size());
-    CHECK(answer_all(shared, shared.plans[i], requests) == expected);
+    CHECK(answer_all(shared, shared.plan.runs[i], requests) == expected);
   }
 }
 
@@ -47,7 +47,7 @@ TEST_CASE("a warm-up changes neither the cache nor an answer") {
   const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);
   const std::vector<Request> requests = requests_of(61);
   LoadedModel model = load_model(configs, no_clock);
-  for (const RunPlan& plan : model.plans) {
+  for (const RunPlan& plan : model.plan.runs) {
     const auto expected = answer_all(model, plan, requests);
     Run run(model, plan);
     const EngineParts parts = run.parts(no_clock);
@@ -75,7 +75,7 @@ TEST_CASE("each run over a model has the frequencies of rope for its length") {
   configs[1].max_model_len = 65;
   configs[2].max_model_len = 64;
   LoadedModel shared = load_model(configs, no_clock);
-  for (const RunPlan& plan : shared.plans) {
+  for (const RunPlan& plan : shared.plan.runs) {
     const Run run(shared, plan);
     const RopeWeights& rope = shared.weights.ropes.front();
     const bool is_long = plan.limits.max_model_len > 64;
@@ -83,7 +83,7 @@ TEST_CASE("each run over a model has the frequencies of rope for its length") {
   }
   LoadedModel usual =
       load_model({{.model = files.dir(), .device = Config::Device::kCpu}}, no_clock);
-  const Run run(usual, usual.plans.front());
+  const Run run(usual, usual.plan.runs.front());
   CHECK(usual.weights.ropes.front().used.data == usual.weights.ropes.front().long_runs.data);
 }
 
@@ -92,9 +92,9 @@ TEST_CASE("a later run over a model takes no memory and finds its cache present"
   const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);
   const std::vector<Request> requests = requests_of(61);
   LoadedModel model = load_model(configs, no_clock);
-  const int64_t held = model.ops->held_bytes();
+  const int64_t held = model.plan.ops->held_bytes();
   CHECK(held > 0);
-  for (const RunPlan& plan : model.plans) {
+  for (const RunPlan& plan : model.plan.runs) {
     bool is_first_step = true;
     answer_all(model, plan, requests, [&](const EngineParts& parts) {
       if (!std::exchange(is_first_step, false)) return;
@@ -103,7 +103,7 @@ TEST_CASE("a later run over a model takes no memory and finds its cache present"
         CHECK(is_present(layer.v));
       }
     });
-    CHECK(model.ops->held_bytes() == held);
+    CHECK(model.plan.ops->held_bytes() == held);
   }
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("a step has room for all samples of a prompt, however few sequences ru
     Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 16};
     config.max_batch_size = max_batch_size;
     const LoadedModel model = load_model({config}, no_clock);
-    const RunPlan& plan = model.plans.front();
+    const RunPlan& plan = model.plan.runs.front();
     CHECK(plan.limits.max_running == max_batch_size);
     CHECK(plan.bounds.sequences == std::max(max_batch_size, kMaxSamples));
   }
@@ -123,10 +123,10 @@ TEST_CASE("the plan of a run alone is that run's, and together they share a step
   const TinyModel files({.max_positions = 256, .dtype = DType::kBF16});
   const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);
   const LoadedModel shared = load_model(configs, no_clock);
-  const int64_t common = shared.plans.front().memory.activation_bytes;
+  const int64_t common = shared.plan.runs.front().memory.activation_bytes;
   for (size_t i = 0; i < configs.size(); ++i) {
     const LoadedModel alone = load_model({configs[i]}, no_clock);
-    const MemoryPlan &own = alone.plans.front().memory, &among = shared.plans[i].memory;
+    const MemoryPlan &own = alone.plan.runs.front().memory, &among = shared.plan.runs[i].memory;
     CHECK(among.num_blocks == own.num_blocks);
     CHECK(among.block_size == own.block_size);
     CHECK(among.kv_bytes == own.kv_bytes);
@@ -140,14 +140,16 @@ TEST_CASE("a cache has the type that is asked for, a GPU's that of computation o
   const TinyModel files({.max_positions = 256, .dtype = DType::kF16});
   Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 16};
   const LoadedModel model = load_model({config}, no_clock);
-  CHECK(model.options.compute == DType::kF32);
-  CHECK(model.plans.front().kv_type == DType::kF16);  // as the files
+  CHECK(model.plan.options.compute == DType::kF32);
+  CHECK(model.plan.runs.front().kv_type == DType::kF16);  // as the files
   config.kv_dtype = DType::kI8;
-  CHECK(load_model({config}, no_clock).plans.front().kv_type == DType::kI8);
+  CHECK(plan_model({config}, no_clock).runs.front().kv_type == DType::kI8);
 
   const auto plan_on_gpu = [&](DType computation) {
-    const PlannedModel planned = {
-        .spec = model.opened.spec, .backend = kCudaInfo, .ops = *model.ops, .kv_type = computation};
+    const PlannedModel planned = {.spec = model.plan.opened.spec,
+                                  .backend = kCudaInfo,
+                                  .ops = *model.plan.ops,
+                                  .kv_type = computation};
     return plan_runs({config}, planned, [](const Config&) { return int64_t{1} << 30; }).front();
   };
   CHECK(plan_on_gpu(DType::kBF16).kv_type == DType::kI8);
@@ -163,7 +165,7 @@ TEST_CASE("a cache has the type that is asked for, a GPU's that of computation o
 TEST_CASE("a float16 checkpoint on a CPU is told that bfloat16 is faster") {
   const TinyModel files({.max_positions = 256, .dtype = DType::kF16});
   Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 16};
-  const auto notes = [&] { return load_model({config}, no_clock).notes; };
+  const auto notes = [&] { return plan_model({config}, no_clock).notes; };
   CHECK(notes() == std::vector<std::string>{
                        "the CPU computes float16 as float32; --dtype bfloat16 runs 1.3 to 2 times "
                        "as fast, with AMX faster still"});
@@ -186,9 +188,9 @@ TEST_CASE("weights that change while they are loaded are refused, and copies do 
     const TinyModel files({.dtype = DType::kBF16, .tied = true});
     const Config config = {
         .model = files.dir(), .pack_weights = packing, .device = Config::Device::kCpu};
-    LoadedModel model = plan_model({config}, no_clock);
+    ModelPlan plan = plan_model({config}, no_clock);
     overwrite(files.dir());
-    CHECK_THROWS_AS(load_weights(model), Error);
+    CHECK_THROWS_AS(load_model(std::move(plan)), Error);
 
     LoadedModel loaded = load_model({config}, no_clock);
     overwrite(files.dir());
@@ -209,8 +211,8 @@ TEST_CASE("the bounds of several runs hold the longest block table of each") {
   const auto max_blocks = [](const StepBounds& bounds) {
     return (bounds.context + bounds.block_size - 1) / bounds.block_size;
   };
-  const StepBounds all = bounds_of_all(model.plans);
-  for (const RunPlan& plan : model.plans) CHECK(max_blocks(all) >= max_blocks(plan.bounds));
+  const StepBounds all = bounds_of_all(model.plan.runs);
+  for (const RunPlan& plan : model.plan.runs) CHECK(max_blocks(all) >= max_blocks(plan.bounds));
 }
 
 }  // namespace pagedinfer

@@ -138,7 +138,7 @@ void BenchRun::measure_capacity() {
   config.overwrite = config.quiet = true;
   OutputFile file(config.input, OutputFile::Existing::kReplace);
   write(file, 0);
-  const JobResult result = run_over(config, *model_, model_->plans.front(), interrupt_);
+  const JobResult result = run_over(config, *model_, model_->plan.runs.front(), interrupt_);
   interrupt_.throw_if_happened();
   capacity_ = result.summary.per_second(result.summary.completed);
   if (capacity_ <= 0) throw Error("--load: no request completed, so there is no capacity");
@@ -171,7 +171,7 @@ void BenchRun::keep(const std::string& line) {
 
 // One run of `config_`, with the output of `run`.
 int BenchRun::measure() {
-  const JobResult result = run_over(config_, *model_, model_->plans.front(), interrupt_);
+  const JobResult result = run_over(config_, *model_, model_->plan.runs.front(), interrupt_);
   if (!config_.quiet) print_workload(result.summary);
   if (result.exit_code == exit_code::kInterrupted) return result.exit_code;
   std::string line;
@@ -184,10 +184,11 @@ int BenchRun::measure() {
 // settings are the same in any case.
 bool BenchRun::promises_same_completions() const {
   const auto has_type_of_first = [&](const RunPlan& plan) {
-    return plan.kv_type == model_->plans.front().kv_type;
+    return plan.kv_type == model_->plan.runs.front().kv_type;
   };
-  if (!std::ranges::all_of(model_->plans, has_type_of_first)) return false;
-  const bool is_deterministic = model_->backend->info.always_deterministic || config_.deterministic;
+  if (!std::ranges::all_of(model_->plan.runs, has_type_of_first)) return false;
+  const bool is_deterministic =
+      model_->plan.backend->info.always_deterministic || config_.deterministic;
   return is_deterministic && config_.order == Config::Order::kInput && !config_.record_timing;
 }
 
@@ -199,7 +200,7 @@ JobResult BenchRun::run_in_turn(size_t i, bool is_measured) {
     config.stats = folder_.file("unmeasured.stats.jsonl");
     config.trace.clear();
   }
-  JobResult result = run_over(config, *model_, model_->plans[i], interrupt_);
+  JobResult result = run_over(config, *model_, model_->plan.runs[i], interrupt_);
   if (result.exit_code == exit_code::kInterrupted) throw Interrupted();
   if (result.exit_code != exit_code::kDone) {
     throw Error(

@@ -13,7 +13,7 @@
 #include "core/exit_codes.h"
 #include "intake/intake.h"
 #include "io/interrupt.h"
-#include "load/loaded_model.h"
+#include "load/model_plan.h"
 #include "load/run.h"
 #include "load/system_memory.h"
 #include "request/input_lines.h"
@@ -32,9 +32,9 @@ constexpr FlagOf<PlanConfig> kPlanFlags[] = {
              "Print one JSON object instead of the table.", "For scripts."),
 };
 
-InputSurvey survey_input(const Config& config, const LoadedModel& model, InputLines& lines,
+InputSurvey survey_input(const Config& config, const ModelPlan& model, InputLines& lines,
                          Interrupt& interrupt) {
-  const RunPlan& plan = model.plans.front();
+  const RunPlan& plan = model.runs.front();
   InputSurvey survey(plan.limits.max_model_len, RequestSample(plan.memory.block_size));
   const std::unique_ptr<KvPool> pool = make_pool(plan);
   const Scheduler scheduler(*pool, plan.limits);
@@ -70,7 +70,7 @@ class PlanJob {
   void run();
 
  private:
-  const RunPlan& plan() const { return model_.plans.front(); }
+  const RunPlan& plan() const { return model_.runs.front(); }
   int64_t int8_bytes_per_token() const;
   PlanReport report(const InputSurvey& survey, const Rehearsal& rehearsal) const;
 
@@ -78,7 +78,7 @@ class PlanJob {
   const Config config_;
   Interrupt& interrupt_;
   InputLines lines_;
-  LoadedModel model_;
+  ModelPlan model_;
 };
 
 int64_t PlanJob::int8_bytes_per_token() const {

@@ -137,12 +137,12 @@ class Job {
 
   // REQUIRES: one of the two is called, once.
   JobResult run(const Decorate& decorate) {
-    own_model_.emplace(plan_model({config_}, clock_));
-    check_first_lines(config_, *own_model_, interrupt_);
-    if (has_ended()) return {.exit_code = exit_code_of({})};
-    load_weights(*own_model_);
+    ModelPlan plan = plan_model({config_}, clock_);
+    check_first_lines(config_, plan, interrupt_);
+    if (has_ended(plan)) return {.exit_code = exit_code_of({})};
+    own_model_.emplace(load_model(std::move(plan)));
     decorate(*own_model_);
-    return run(*own_model_, own_model_->plans.front());
+    return run(*own_model_, own_model_->plan.runs.front());
   }
   JobResult run(LoadedModel& model, const RunPlan& plan) {
     open(model, plan);
@@ -151,7 +151,7 @@ class Job {
   }
 
  private:
-  bool has_ended();
+  bool has_ended(const ModelPlan& model);
   void open(LoadedModel& model, const RunPlan& plan);
   void open_intake();
   void compute();
@@ -207,7 +207,7 @@ class Job {
   RunInfo info_ = {};
 
   const TokenLabels token_label_ = [this](TokenId token) {
-    return token_label(model_->tokenizer.get(), token);
+    return token_label(model_->plan.tokenizer.get(), token);
   };
 
   // Set by compute().
@@ -218,7 +218,7 @@ class Job {
 
 // Whether an earlier run has made a table, which cannot be gone on with, and this one has nothing
 // to add to it. Throws Error if it has, or is another run.
-bool Job::has_ended() {
+bool Job::has_ended(const ModelPlan& model) {
   if (!config_.resume || !is_only_made(paths_) || !is_table_name(paths_.made)) return false;
   const std::string state = run_of(paths_.output);
   const auto refuse = [&](std::string_view why) {
@@ -229,15 +229,15 @@ bool Job::has_ended() {
   };
   const auto header = name_exists(state) ? read_part_header(state) : std::nullopt;
   if (!header) refuse(state + " is missing");
-  require_same(state, header->fingerprint,
-               fingerprint_of(config_, *own_model_, own_model_->plans.front()), false);
+  require_same(state, header->fingerprint, fingerprint_of(config_, model, model.runs.front()),
+               false);
   InputAgain input(config_, interrupt_);
   verify_input(input.name(), header->mark.input, [&] { return input.next(); });
   if (input.next()) refuse("the input has more lines now");
   ended_ = count_records(paths_.made);
   if (config_.retry_errors && ended_.failed > 0) refuse("it has error records to try again");
   if (tells_) print(nothing_new(ended_.records));
-  model_ = &*own_model_;
+  state_.model = model.name;
   complete_ = true;
   return true;
 }
@@ -246,21 +246,22 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   model_ = &model;
   plan_ = &plan;
   run_.emplace(model, plan);
-  if (tells_ && !model_->backend_note.empty()) print_note(model_->backend_note);
-  if (model.backend->info.warms_up) run_->warm_up();
+  if (tells_ && !model.plan.backend_note.empty()) print_note(model.plan.backend_note);
+  if (model.plan.backend->info.warms_up) run_->warm_up();
   interrupt_.throw_if_happened();
   loaded_ = clock_();
   if (!config_.errors.empty()) check_error_file(config_.errors);
   // The outputs are opened last, so that a run that fails earlier changes no file.
-  outlets_.emplace(config_, paths_, fingerprint_of(config_, *model_, plan), clock_,
+  outlets_.emplace(config_, paths_, fingerprint_of(config_, model.plan, plan), clock_,
                    std::move(stamp_), interrupt_, !own_model_);
   lines_.recognize();  // after the outputs are open: the writer of a pipe may wait for them
   open_intake();
-  if (model_->peaks) {
-    profiler_.emplace(model_->steps(), model_->arithmetic(), *model_->ops, *model_->peaks, clock_);
+  if (model_->plan.peaks) {
+    profiler_.emplace(model_->steps(), model_->arithmetic(), *model_->plan.ops, *model_->plan.peaks,
+                      clock_);
   }
-  info_ = describe_run(config_, *model_, plan);
-  state_.model = model_->name;
+  info_ = describe_run(config_, model.plan, plan);
+  state_.model = model_->plan.name;
   state_.resumed = outlets_->records().num_done();
   if (!tells_) return;
   if (own_model_ && config_.model == Config{}.model &&
@@ -277,20 +278,21 @@ void Job::open_intake() {
   const RecordOutput& records = outlets_->records();
   intake_.emplace(
       IntakeParts{.lines = lines_,
-                  .tokenizer = model_->tokenizer.get(),
-                  .chat = model_->chat,
-                  .defaults = model_->defaults,
+                  .tokenizer = model_->plan.tokenizer.get(),
+                  .chat = model_->plan.chat,
+                  .defaults = model_->plan.defaults,
                   .rules = line_rules(config_),
                   .clock = clock_,
                   .thread_clock = thread_seconds,
                   .end_lines = [this] { interrupt_.raise(); },
                   .is_done = [&records](int64_t index) { return records.is_done(index); },
                   .num_done = records.num_done()},
-      IntakeLimits{.prompt = model_->prompt_limits(limits.max_model_len),
+      IntakeLimits{.prompt = model_->plan.prompt_limits(limits.max_model_len),
                    .max_items = int64_t{limits.max_waiting} + kReadAhead,
-                   .num_workers = num_tokenizers(model_->options.num_threads)});
-  if (model_->forms) {
-    forms_.emplace(*model_->forms, model_->form_shares(), model_->options.num_threads);
+                   .num_workers = num_tokenizers(model_->plan.options.num_threads)});
+  if (model_->plan.forms) {
+    forms_.emplace(*model_->plan.forms, model_->plan.form_shares(),
+                   model_->plan.options.num_threads);
   }
 }
 
@@ -364,9 +366,9 @@ void Job::wait_for_arrival(double seconds) {
 void Job::done(const Completion& completion, const RequestStats& stats) {
   model_->check_files();  // before writing: no record may come from a file that has changed
   outlets_->answer(completion, stats,
-                   {.token_ids = config_.token_ids || model_->tokenizer == nullptr,
+                   {.token_ids = config_.token_ids || model_->plan.tokenizer == nullptr,
                     .timing = config_.record_timing,
-                    .model_name = model_->name,
+                    .model_name = model_->plan.name,
                     .token_label = token_label_});
   watcher_.answered(completion);
   if (stats.failed()) tell_error(completion);
@@ -470,7 +472,7 @@ int Job::exit_code_of(const Summary& summary) const {
   const int64_t num_failed = summary.failed + earlier.failed;
   if (own_model_ && watcher_.tells) {
     const int64_t num_completed = summary.completed + earlier.records - earlier.failed;
-    print(fmt::format("{}: {} completed, {} ended in an error record\n", model_->name,
+    print(fmt::format("{}: {} completed, {} ended in an error record\n", state_.model,
                       counted(num_completed, "line", "lines"), num_failed));
   }
   if (leaks_) return exit_code::kFailed;
@@ -480,7 +482,7 @@ int Job::exit_code_of(const Summary& summary) const {
 
 void Job::print_result(const Summary& summary) const {
   if (summary.completed + summary.failed > 0) {
-    print(summary_table(model_->name, summary));
+    print(summary_table(model_->plan.name, summary));
     if (profiler_) print(profile_table(profiler_->profile()));
   } else if (summary.resumed > 0) {
     print(nothing_new(summary.resumed));

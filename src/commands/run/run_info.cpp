@@ -65,7 +65,7 @@ ConfigEntry::Value json_value(const Setting& setting, const Value& value) {
 
 }  // namespace
 
-Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const RunPlan& plan) {
+Fingerprint fingerprint_of(const Config& config, const ModelPlan& model, const RunPlan& plan) {
   Fingerprint fingerprint;
   Config used = used_config(config, model, plan);
   used.chat_template = fmt::format("{:016x}", template_hash(model.chat.format));
@@ -105,7 +105,7 @@ Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const
   return fingerprint;
 }
 
-Config used_config(const Config& config, const LoadedModel& model, const RunPlan& plan) {
+Config used_config(const Config& config, const ModelPlan& model, const RunPlan& plan) {
   Config used =
       resolve(config, plan.limits.max_model_len, model.backend->info.usual_step_tokens).config;
   const Paths paths = resolve_paths(config);
@@ -129,7 +129,7 @@ Config used_config(const Config& config, const LoadedModel& model, const RunPlan
   return used;
 }
 
-RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPlan& plan) {
+RunInfo describe_run(const Config& config, const ModelPlan& model, const RunPlan& plan) {
   const Config used = used_config(config, model, plan);
   RunInfo info = {.version = std::string(build_facts().version),
                   .input = config.input,

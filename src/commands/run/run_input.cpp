@@ -64,7 +64,7 @@ std::optional<InputLine> InputAgain::next() {
   return line;
 }
 
-void check_first_lines(const Config& config, const LoadedModel& model, const Interrupt& interrupt) {
+void check_first_lines(const Config& config, const ModelPlan& model, const Interrupt& interrupt) {
   std::error_code ignored;
   if (config.shard || has_begun(config) ||
       !std::filesystem::is_regular_file(config.input, ignored)) {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "io/interrupt.h"
-#include "load/loaded_model.h"
+#include "load/model_plan.h"
 #include "request/input_lines.h"
 #include "settings/config.h"
 
@@ -33,7 +33,7 @@ class InputAgain {
 // template reads: a flag is missing or wrong, and error records would not help. Reads no further
 // than the first line that is not such a line. Throws Interrupted.
 inline constexpr int kFirstLines = 100;
-void check_first_lines(const Config& config, const LoadedModel& model, const Interrupt& interrupt);
+void check_first_lines(const Config& config, const ModelPlan& model, const Interrupt& interrupt);
 
 // The configuration with --pack-weights auto replaced: by off if the input asks for so little that
 // packing would take longer than it saves, else by on. Depends on the lines and the settings only.

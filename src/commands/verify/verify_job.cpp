@@ -213,15 +213,15 @@ void Verify::load(const std::vector<const Side*>& sides) {
   interrupt_.throw_if_happened();
   if (!verify_.logits) return;
   behind_reader_ = std::move(model_->steps_in_front);
-  StepProtocol& steps = behind_reader_ ? *behind_reader_ : *model_->ops;
+  StepProtocol& steps = behind_reader_ ? *behind_reader_ : *model_->plan.ops;
   model_->steps_in_front = std::make_unique<LogitReader>(
       steps, [this](std::span<const float> row) { return read_(row); });
 }
 
 void Verify::run_side(Side& side, size_t plan) {
   read_ = hash_of_row;
-  side.vocab = model_->opened.spec.vocab;
-  side.result = run_over(side.config, *model_, model_->plans[plan], interrupt_,
+  side.vocab = model_->plan.opened.spec.vocab;
+  side.result = run_over(side.config, *model_, model_->plan.runs[plan], interrupt_,
                          {.num_candidates = kNumCandidates,
                           .answered = [&](const Completion& answer) { side.answers.add(answer); },
                           .tells = false});
@@ -285,9 +285,9 @@ void Verify::recompute_rows(bool shares_model) {
     for (RowDifference& row : rows_) row.why_not = "the models have two vocabularies";
     return;
   }
-  const auto b = logits_behind(contexts_, model_->plans.back());
+  const auto b = logits_behind(contexts_, model_->plan.runs.back());
   if (!shares_model) load({&a_});
-  const auto a = logits_behind(contexts_, model_->plans.front());
+  const auto a = logits_behind(contexts_, model_->plan.runs.front());
   for (size_t i = 0; i < rows_.size(); ++i) find_largest_difference(a[i], b[i], rows_[i]);
 }
 
@@ -321,7 +321,7 @@ std::vector<std::vector<float>> Verify::logits_behind(const Contexts& contexts,
 
 void Verify::report() {
   const TokenLabels label_of = [this](TokenId token) {
-    return token_label(model_->tokenizer.get(), token);
+    return token_label(model_->plan.tokenizer.get(), token);
   };
   const VerifiedRuns runs = {.version = a_.result.info.version,
                              .input = verify_.config.input,

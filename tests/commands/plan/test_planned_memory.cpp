@@ -96,19 +96,19 @@ TEST_CASE("a run allocates what its plan says, to the byte") {
     const TinyModel files(random_model(random, number));
     const Config config = random_config(random, files.dir());
     LoadedModel model = load_model({config}, no_clock);
-    const RunPlan& plan = model.plans.front();
-    const int64_t copied = model.weight_bytes().copied;
+    const RunPlan& plan = model.plan.runs.front();
+    const int64_t copied = model.plan.weight_bytes().copied;
     const int64_t planned = copied + plan.memory.kv_bytes + plan.memory.activation_bytes;
     num_copied += copied > 0;
-    CHECK(model.weight_bytes().total() == plan.memory.weight_bytes);
-    CHECK(model.ops->held_bytes() == planned);
-    CHECK(step_bytes(model.planned(), plan.bounds).total() == plan.memory.activation_bytes);
-    std::vector<Request> requests = requests_of(std::min(40, model.opened.spec.vocab));
+    CHECK(model.plan.weight_bytes().total() == plan.memory.weight_bytes);
+    CHECK(model.plan.ops->held_bytes() == planned);
+    CHECK(step_bytes(model.plan.planned(), plan.bounds).total() == plan.memory.activation_bytes);
+    std::vector<Request> requests = requests_of(std::min(40, model.plan.opened.spec.vocab));
     std::erase_if(requests, [&](const Request& request) {
       return std::ssize(request.prompt) + 10 > plan.memory.num_positions();
     });
     CHECK(answer_all(model, plan, requests).size() == requests.size());
-    CHECK(model.ops->held_bytes() == planned);  // whatever the run does
+    CHECK(model.plan.ops->held_bytes() == planned);  // whatever the run does
   }
   CHECK(num_copied > 10);
 }
@@ -126,7 +126,7 @@ TEST_CASE("a cache takes no more than --kv-memory, and has as many blocks as fit
       config.num_blocks = num_blocks;
       config.kv_memory.reset();
       if (!num_blocks) config.kv_memory = asked;
-      return plan_model({config}, no_clock).plans.front().memory;
+      return plan_model({config}, no_clock).runs.front().memory;
     };
     if (plan(1).kv_bytes > asked) {
       ++num_refused;
@@ -147,8 +147,8 @@ TEST_CASE("the largest steps of a run take no more memory than planned") {
     CAPTURE(number);
     const TinyModel files(random_model(random, number));
     LoadedModel model = load_model({random_config(random, files.dir())}, no_clock);
-    const RunPlan& plan = model.plans.front();
-    const int64_t held = model.ops->held_bytes();
+    const RunPlan& plan = model.plan.runs.front();
+    const int64_t held = model.plan.ops->held_bytes();
     Run run(model, plan);
     const EngineParts parts = run.parts(no_clock);
     const SchedulerLimits& limits = plan.limits;
@@ -157,7 +157,7 @@ TEST_CASE("the largest steps of a run take no more memory than planned") {
     compute_step(parts, limits.max_running, longest - 1, 1);
     compute_step(parts, limits.max_step_tokens / chunk, 0, chunk);
     compute_step(parts, 1, longest - chunk, chunk);
-    CHECK(model.ops->held_bytes() == held);
+    CHECK(model.plan.ops->held_bytes() == held);
   }
 }
 
@@ -170,8 +170,8 @@ TEST_CASE("a run that does not fit is refused before its memory is taken") {
   CHECK_THROWS_WITH_AS(plan_model({config}, no_clock), doctest::Contains("--num-blocks"), Error);
   config.num_blocks = 16;
   config.max_batch_size = 8;
-  const LoadedModel model = plan_model({config}, no_clock);
-  CHECK(model.plans.front().memory.num_blocks == 16);
+  const ModelPlan model = plan_model({config}, no_clock);
+  CHECK(model.runs.front().memory.num_blocks == 16);
   CHECK(model.ops->held_bytes() == 0);
 }
 

@@ -76,7 +76,7 @@ TEST_CASE("a rehearsal takes the steps that the run takes") {
   for (int round = 0; round < 6; ++round) {
     const bool with_samples = round % 2 == 1;
     const std::vector<Request> requests = mixed_requests(random, 60, with_samples);
-    for (const RunPlan& plan : model.plans) {
+    for (const RunPlan& plan : model.plan.runs) {
       InputSurvey survey(plan.limits.max_model_len, RequestSample(plan.memory.block_size));
       const std::unique_ptr<KvPool> pool = make_pool(plan);
       const Scheduler scheduler(*pool, plan.limits);
@@ -109,7 +109,7 @@ TEST_CASE("completions are rehearsed no longer than expected, and no more of the
   const TinyModel files({.max_positions = 256});
   Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 50};
   const LoadedModel model = load_model({config}, no_time);
-  const RunPlan& plan = model.plans.front();
+  const RunPlan& plan = model.plan.runs.front();
   const std::vector<SampledRequest> requests(100, {.num_prompt = 10, .max_new = 30});
   const auto rehearsed = [&](std::optional<int> max_new, int64_t max_tokens) {
     return rehearse(requests, {.plan = plan, .max_new = max_new, .max_tokens = max_tokens});
@@ -134,7 +134,7 @@ TEST_CASE("a rehearsal can be ended before each step") {
   const LoadedModel model = load_model({config}, no_time);
   const std::vector<SampledRequest> requests(1, {.num_prompt = 10, .max_new = 30});
   int num_steps = 0;
-  const RehearsedRun run = {.plan = model.plans.front(), .before_step = [&] {
+  const RehearsedRun run = {.plan = model.plan.runs.front(), .before_step = [&] {
                               if (++num_steps == 20) throw Error("interrupted");
                             }};
   CHECK_THROWS_AS(rehearse(requests, run), Error);

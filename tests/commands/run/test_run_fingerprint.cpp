@@ -26,12 +26,12 @@ Config config_with(std::string_view key, std::string_view text) {
   return config;
 }
 
-LoadedModel load(const Config& config) {
-  return load_model({config}, [] { return 0.0; });
+ModelPlan load(const Config& config) {
+  return plan_model({config}, [] { return 0.0; });
 }
 
-Fingerprint fingerprint_of(const Config& config, const LoadedModel& model) {
-  return fingerprint_of(config, model, model.plans.front());
+Fingerprint fingerprint_of(const Config& config, const ModelPlan& model) {
+  return fingerprint_of(config, model, model.runs.front());
 }
 
 std::string value_of(const Fingerprint& fingerprint, std::string_view key) {
@@ -68,7 +68,7 @@ TEST_CASE("every setting that changes records is in the fingerprint with its val
   const TempDir dir;
   write_file(dir / "grammar", "root ::= [0-9]");
   write_file(dir / "json_schema", R"({"type": "integer"})");
-  const LoadedModel model = load(config_with("", ""));
+  const ModelPlan model = load(config_with("", ""));
   const Fingerprint usual = fingerprint_of(config_with("", ""), model);
   int num_settings = 0;
   for (const Setting& setting : kSettings) {
@@ -80,7 +80,7 @@ TEST_CASE("every setting that changes records is in the fingerprint with its val
       const Config config = config_with(
           setting.key, is_form ? dir / std::string(setting.key) : another_value(setting));
       CAPTURE(setting.key);
-      const LoadedModel other = load(config);
+      const ModelPlan other = load(config);
       CHECK(value_of(usual, setting.key) != value_of(fingerprint_of(config, other), setting.key));
       ++num_settings;
     } else {
@@ -103,7 +103,7 @@ TEST_CASE("a setting that an earlier program did not know is the same as its emp
 TEST_CASE("the fingerprint of a run on a GPU is another one, and tells how it adds up") {
   const Config config = config_with("", "");
   const Config deterministic = config_with("deterministic", "");
-  LoadedModel model = load(config);
+  ModelPlan model = load(config);
   CHECK(value_of(fingerprint_of(config, model), "device") == "cpu");
   CHECK_FALSE(first_difference(fingerprint_of(config, model),
                                fingerprint_of(deterministic, model)));  // the CPU always is
@@ -149,7 +149,7 @@ TEST_CASE("of the file of a form the contents are in the fingerprint") {
 }
 
 TEST_CASE("a text and the lack of one are two values of the fingerprint") {
-  const LoadedModel model = load(config_with("", ""));
+  const ModelPlan model = load(config_with("", ""));
   CHECK(first_difference(fingerprint_of(config_with("", ""), model),
                          fingerprint_of(config_with("system", "none"), model)));
 }

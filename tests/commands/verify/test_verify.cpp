@@ -132,8 +132,8 @@ class Scene {
   answers(const Break& breaks) const {
     LoadedModel model = load_model({config.a.config, config.b.config}, [] { return 0.0; });
     breaks(model);
-    auto a = answer_all(model, model.plans[0], requests_);
-    return {std::move(a), answer_all(model, model.plans[1], requests_)};
+    auto a = answer_all(model, model.plan.runs[0], requests_);
+    return {std::move(a), answer_all(model, model.plan.runs[1], requests_)};
   }
 
   const Request& request(int64_t index) const { return requests_[static_cast<size_t>(index)]; }
@@ -174,7 +174,7 @@ class AlteredBatches final : public PassedOnSteps {
 
 Break alters_batches(const std::function<void(Batch&)>& alter) {
   return [alter](LoadedModel& model) {
-    model.steps_in_front = std::make_unique<AlteredBatches>(*model.ops, alter);
+    model.steps_in_front = std::make_unique<AlteredBatches>(*model.plan.ops, alter);
   };
 }
 
@@ -320,7 +320,7 @@ TEST_CASE("wrong attention over long contexts is told where each request becomes
   Scene scene;
   scene.write({{30, 6}, {36, 12}, {50, 6}, {40, 2}, {41, 1}, {3, 60}});
   const Break breaks = [](LoadedModel& model) {
-    model.arithmetic_in_front = std::make_unique<ForgetfulAttention>(*model.ops, 40);
+    model.arithmetic_in_front = std::make_unique<ForgetfulAttention>(*model.plan.ops, 40);
   };
   const Verified verified = scene.verify([](Config& b) { b.max_batch_size = 1; }, breaks);
   check_told(scene, verified, breaks, {{1, 41}, {2, 50}, {3, 41}, {4, 41}, {5, 41}});
@@ -400,11 +400,11 @@ TEST_CASE("keeping how tokens were drawn changes no answer") {
       if (i % 5 == 0) requests[i].num_samples = requests[i].num_returned = 2;
     }
     std::map<int64_t, Completion> completions;
-    Run run(model, model.plans[0]);
+    Run run(model, model.plan.runs[0]);
     double now = 0;
     EngineParts parts = run.parts([&] { return now += 1; });
     parts.num_traced = num_kept;
-    Engine engine(parts, model.plans[0].limits);
+    Engine engine(parts, model.plan.runs[0].limits);
     run_requests(engine, requests, [&](Completion completion) {
       completions[completion.head.index] = std::move(completion);
     });
