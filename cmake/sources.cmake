@@ -253,6 +253,7 @@ set(pagedinfer_core_sources
   src/commands/plan/plan_report.cpp
   src/commands/plan/rehearsal.cpp
   src/commands/plan/request_sample.cpp
+  src/commands/run/run_console.cpp
   src/commands/run/run_info.cpp
   src/commands/run/run_input.cpp
   src/commands/run/validate.cpp

@@ -1,7 +1,6 @@
 #include "commands/run/job.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,7 +11,6 @@
 #include <filesystem>
 #include <optional>
 #include <random>
-#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -21,13 +19,12 @@
 
 #include "commands/output_paths.h"
 #include "commands/run/outlets.h"
+#include "commands/run/run_console.h"
 #include "commands/run/run_info.h"
 #include "commands/run/run_input.h"
 #include "commands/run/validate.h"
 #include "core/error.h"
 #include "core/exit_codes.h"
-#include "core/json.h"
-#include "core/refusal.h"
 #include "engine/engine.h"
 #include "engine/profiler.h"
 #include "intake/arrivals.h"
@@ -46,9 +43,7 @@
 #include "request/input_lines.h"
 #include "request/request_parser.h"
 #include "stats/lines.h"
-#include "stats/progress.h"
 #include "stats/report.h"
-#include "stats/table.h"
 
 namespace pagedinfer {
 namespace {
@@ -67,38 +62,6 @@ double thread_seconds() {
   timespec time = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
-
-void print_note(const std::string& note) { print(fmt::format("note: {}\n", note)); }
-
-// The terminal's columns at standard error; 0 if it is not a terminal.
-size_t columns_of_terminal() {
-  winsize size = {};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
-std::string nothing_new(int64_t num_records) {
-  return fmt::format("nothing new: {} records were there already\n", num_records);
-}
-
-std::string note_of(const LineHint& hint) {
-  std::string key;
-  append_json_string(key, hint.hint.key);
-  return fmt::format("line {}: {}: did you mean {}?", hint.line, key, hint.hint.similar);
-}
-
-// A note about all unknown keys; "" if there are none.
-std::string note_of(const RequestParser::UnknownKeys& keys, bool strict) {
-  std::string list;
-  for (const auto& [key, count] : keys) {
-    list += list.empty() ? "" : ", ";
-    append_json_string(list, key);  // escaped, so that a terminal can show any key
-    list += fmt::format(" ({})", count);
-  }
-  if (list.empty()) return "";
-  return fmt::format("{} unknown keys: {}", strict ? "refused" : "ignored", list);
 }
 
 // Whether the file is bundled with the model: its folder has the model's folder.
@@ -132,11 +95,11 @@ class Job {
         interrupt_(interrupt),
         watcher_(watcher),
         lines_(config.input, choice_of(config), interrupt.fd()),
-        progress_(isatty(STDERR_FILENO) != 0 && config.progress != Config::Progress::kOn, print,
-                  columns_of_terminal) {}
+        console_(config, paths_.output, watcher_.tells) {}
 
   // REQUIRES: one of the two is called, once.
   JobResult run(const Decorate& decorate) {
+    owns_model_ = true;
     ModelPlan plan = plan_model({config_}, clock_);
     check_first_lines(config_, plan, interrupt_);
     if (has_ended(plan)) return {.exit_code = exit_code_of({})};
@@ -163,15 +126,11 @@ class Job {
   void before_wait();
   void wait_for_arrival(double seconds);
   void done(const Completion& completion, const RequestStats& stats);
-  void tell_error(const Completion& completion);
   void stepped(const StepStats& stats, const Engine& engine);
   void leaked(int num_blocks);
 
-  bool shows_progress(double now);
-  void show_progress(double now);
-  void print_hints();
-  void print_resume_hint(std::string_view what_happened) const;
-  void print_result(const Summary& summary) const;
+  RunConsole::Counted counted_for_progress() const;
+  void hint_at_resume(std::string_view what_happened);
   std::string note_keys();
   Summary summarize() const;
   std::optional<Profile> profile() const {
@@ -181,20 +140,15 @@ class Job {
   const Config& config_;
   Interrupt& interrupt_;
   const JobWatcher watcher_;
-  const bool tells_ = watcher_.tells && !config_.quiet;
   const std::function<double()> clock_ = clock_from_now();
   RunStamp stamp_ = stamp_from_now();
   const Paths paths_ = resolve_paths(config_);
   InputLines lines_;
-  Progress progress_;
-  // Whether records go to a terminal: they would share lines with the progress.
-  const bool shows_records_ = paths_.output == "-" && isatty(STDOUT_FILENO) != 0;
-  ProgressState state_ = {};
-  size_t num_hints_ = 0;           // hints printed so far
-  std::set<ErrorCode> told_ = {};  // of the errors printed so far
+  RunConsole console_;
 
   // Set by open(), in this order.
-  std::optional<LoadedModel> own_model_ = {};  // empty: the caller owns the model
+  bool owns_model_ = false;  // no caller does
+  std::optional<LoadedModel> own_model_ = {};
   LoadedModel* model_ = nullptr;
   const RunPlan* plan_ = nullptr;
   std::optional<Run> run_ = {};
@@ -236,8 +190,8 @@ bool Job::has_ended(const ModelPlan& model) {
   if (input.next()) refuse("the input has more lines now");
   ended_ = count_records(paths_.made);
   if (config_.retry_errors && ended_.failed > 0) refuse("it has error records to try again");
-  if (tells_) print(nothing_new(ended_.records));
-  state_.model = model.name;
+  console_.name_model(model.name);
+  console_.nothing_new(ended_.records);
   complete_ = true;
   return true;
 }
@@ -246,14 +200,15 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   model_ = &model;
   plan_ = &plan;
   run_.emplace(model, plan);
-  if (tells_ && !model.plan.backend_note.empty()) print_note(model.plan.backend_note);
+  console_.name_model(model.plan.name);
+  if (!model.plan.backend_note.empty()) console_.note(model.plan.backend_note);
   if (model.plan.backend->info.warms_up) run_->warm_up();
   interrupt_.throw_if_happened();
   loaded_ = clock_();
   if (!config_.errors.empty()) check_error_file(config_.errors);
   // The outputs are opened last, so that a run that fails earlier changes no file.
   outlets_.emplace(config_, paths_, fingerprint_of(config_, model.plan, plan), clock_,
-                   std::move(stamp_), interrupt_, !own_model_);
+                   std::move(stamp_), interrupt_, !owns_model_);
   lines_.recognize();  // after the outputs are open: the writer of a pipe may wait for them
   open_intake();
   if (model_->plan.peaks) {
@@ -261,16 +216,14 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
                       clock_);
   }
   info_ = describe_run(config_, model.plan, plan);
-  state_.model = model_->plan.name;
-  state_.resumed = outlets_->records().num_done();
-  if (!tells_) return;
-  if (own_model_ && config_.model == Config{}.model &&
+  console_.begin(loaded_, outlets_->records().num_done());
+  if (owns_model_ && config_.model == Config{}.model &&
       !is_bundled_with(config_.model, config_.input)) {
-    print_note(fmt::format(
+    console_.note(fmt::format(
         "the bundled model {} is used, which tells small stories; --model names another",
         config_.model));
   }
-  for (const std::string& note : info_.notes) print_note(note);
+  for (const std::string& note : info_.notes) console_.note(note);
 }
 
 void Job::open_intake() {
@@ -324,10 +277,10 @@ void Job::compute() {
     }
     if (complete_ && !fault_) make_output();
   } catch (...) {
-    progress_.clear();
+    console_.clear_progress();
     note_keys();
     outlets_->rescue(intake_->mark(), info_, summarize(), profile());
-    if (tells_) print_resume_hint("failed");
+    hint_at_resume("failed");
     throw;
   }
 }
@@ -354,11 +307,7 @@ void Job::wait_for_arrival(double seconds) {
   constexpr double kBeat = 1;  // seconds
   const double arrival = clock_() + seconds;
   for (double now = clock_(); now < arrival && !interrupt_.happened(); now = clock_()) {
-    if (shows_progress(now)) {
-      state_.running = 0, state_.kv_use = 0, state_.drawn.clear();
-      state_.next_arrival = arrival - now;
-      show_progress(now);
-    }
+    if (console_.is_due(now)) console_.show_wait(now, arrival - now, counted_for_progress());
     interrupt_.sleep(std::min(arrival - now, kBeat));
   }
 }
@@ -371,66 +320,26 @@ void Job::done(const Completion& completion, const RequestStats& stats) {
                     .model_name = model_->plan.name,
                     .token_label = token_label_});
   watcher_.answered(completion);
-  if (stats.failed()) tell_error(completion);
-  ++state_.done;
-  state_.output_tokens += stats.completion_tokens;
-  int64_t drawn = 0;
-  for (const std::vector<double>& times : stats.token_times) drawn += std::ssize(times);
-  ++state_.done_by_drawn[drawn];
-}
-
-// Prints the first error of each code: a mistake in all lines shows at once.
-void Job::tell_error(const Completion& completion) {
-  const RequestError& error = completion.error;
-  if (!watcher_.tells || !told_.insert(error.code).second) return;
-  progress_.clear();
-  print(fmt::format("line {}: {}: {}\n", completion.head.line, error.code.name(), error.message));
+  if (stats.failed()) console_.error(completion);
+  console_.count_answer(stats);
 }
 
 void Job::stepped(const StepStats& stats, const Engine& engine) {
   outlets_->step(stats, intake_->mark());
-  state_.computed_tokens += stats.num_tokens;
-  state_.decoded_tokens += stats.num_decodes;
-  print_hints();
-  if (!shows_progress(stats.end)) return;
-  state_.running = static_cast<int>(stats.running);
-  state_.kv_use = stats.pool.utilization();
-  state_.drawn = engine.drawn_so_far();
-  state_.next_arrival.reset();
-  show_progress(stats.end);
+  console_.count_step(stats);
+  console_.hints(*intake_);
+  if (console_.is_due(stats.end)) {
+    console_.show_step(stats, engine.drawn_so_far(), counted_for_progress());
+  }
 }
 
 void Job::leaked(int num_blocks) {
   leaks_ = true;
-  progress_.clear();
-  print_note(
-      fmt::format("the program lost {} blocks of its cache and freed them; the records are "
-                  "right, please report it",
-                  num_blocks));
+  console_.leak(num_blocks);
 }
 
-bool Job::shows_progress(double now) {
-  if (config_.quiet || config_.progress == Config::Progress::kOff) return false;
-  if (config_.progress == Config::Progress::kAuto && shows_records_) return false;
-  return progress_.due(now);
-}
-
-void Job::show_progress(double now) {
-  state_.elapsed = now - loaded_;
-  if (const std::optional<LineCount> count = intake_->num_lines()) {
-    state_.total = count->count;
-    state_.total_is_estimate = count->is_estimate;
-  }
-  state_.out_of_order = outlets_->records().num_waiting();
-  progress_.show(now, state_);
-}
-
-void Job::print_hints() {
-  if (!watcher_.tells) return;
-  const std::vector<LineHint> hints = intake_->hints(num_hints_);
-  if (!hints.empty()) progress_.clear();
-  for (const LineHint& hint : hints) print_note(note_of(hint));
-  num_hints_ += hints.size();
+RunConsole::Counted Job::counted_for_progress() const {
+  return {.lines = intake_->num_lines(), .out_of_order = outlets_->records().num_waiting()};
 }
 
 // Adds the notes about unknown keys to the summary, and returns the note about all keys together.
@@ -452,13 +361,15 @@ Summary Job::summarize() const {
 }
 
 JobResult Job::report() {
-  progress_.clear();
-  print_hints();
+  console_.clear_progress();
+  console_.hints(*intake_);
   const std::string about_keys = note_keys();
-  if (tells_ && complete_ && !about_keys.empty()) print_note(about_keys);
+  if (complete_ && !about_keys.empty()) console_.note(about_keys);
   const Summary summary = summarize();
   outlets_->close_stats(info_, summary, profile());
-  if (tells_) print_result(summary);
+  console_.result(summary, profile(), complete_);
+  if (!complete_) hint_at_resume("interrupted");
+  if (complete_ && intake_->failed()) hint_at_resume("failed");
   if (fault_) std::rethrow_exception(fault_);
   return {.exit_code = exit_code_of(summary), .info = std::move(info_), .summary = summary};
 }
@@ -470,37 +381,18 @@ int Job::exit_code_of(const Summary& summary) const {
       outlets_ ? FinalCount{outlets_->records().num_done(), outlets_->records().num_failed()}
                : ended_;
   const int64_t num_failed = summary.failed + earlier.failed;
-  if (own_model_ && watcher_.tells) {
+  if (owns_model_) {
     const int64_t num_completed = summary.completed + earlier.records - earlier.failed;
-    print(fmt::format("{}: {} completed, {} ended in an error record\n", state_.model,
-                      counted(num_completed, "line", "lines"), num_failed));
+    console_.count_of_lines(num_completed, num_failed);
   }
   if (leaks_) return exit_code::kFailed;
   const bool is_done = num_failed == 0 || config_.exit_zero_on_error_records;
   return is_done ? exit_code::kDone : exit_code::kSomeWrong;
 }
 
-void Job::print_result(const Summary& summary) const {
-  if (summary.completed + summary.failed > 0) {
-    print(summary_table(model_->plan.name, summary));
-    if (profiler_) print(profile_table(profiler_->profile()));
-  } else if (summary.resumed > 0) {
-    print(nothing_new(summary.resumed));
-  } else if (complete_) {
-    print(fmt::format("{}: no line to answer\n", config_.input));
-  }
-  if (!complete_) print_resume_hint("interrupted");
-  if (complete_ && intake_->failed()) print_resume_hint("failed");
-}
-
 // Only `run` prints the hint; `verify` and `bench` own their outputs.
-void Job::print_resume_hint(std::string_view what_happened) const {
-  if (!own_model_ || !outlets_->records().can_be_resumed()) return;
-  const std::string_view advice = is_stream(config_.input)
-                                      ? "--resume goes on with a file of the same lines as --input"
-                                      : "--resume goes on";
-  print(fmt::format("{0}: what is finished is in {1} and {1}.part; {2}\n", what_happened,
-                    paths_.output, advice));
+void Job::hint_at_resume(std::string_view what_happened) {
+  if (owns_model_ && outlets_->records().can_be_resumed()) console_.resume_hint(what_happened);
 }
 
 }  // namespace
@@ -513,7 +405,9 @@ int run_job(const Config& config, const Decorate& decorate) {
     const Config decided = with_packing_decided(config);
     return Job(decided, interrupt).run(decorate).exit_code;
   } catch (const Interrupted&) {
-    if (!config.quiet) print("interrupted before the first step: nothing has changed\n");
+    if (!config.quiet) {
+      fmt::print(stderr, "interrupted before the first step: nothing has changed\n");
+    }
     return exit_code::kInterrupted;
   }
 }
