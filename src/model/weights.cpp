@@ -323,12 +323,12 @@ std::optional<CodeSource> open_codes(const OpenedModel& model, const Needed& nee
   if (!all || (needed.is_expert && !all->column_order.empty())) return std::nullopt;
   CodeSource codes = part_of(*all, needed.first_row, needed.rows);
   if (needed.pairs.num_pairs == 0) return codes;
-  codes.read = [pairs = needed.pairs, cols = codes.cols, num_groups = codes.num_groups(),
-                read = std::move(codes.read)](int64_t first, int64_t count, uint8_t* to,
-                                              float* scales, uint8_t* zeros) {
-    for (int64_t row = first; row < first + count; ++row, to += cols, scales += num_groups) {
-      read(pairs.stored_row(row), 1, to, scales, zeros);
-      if (zeros != nullptr) zeros += num_groups;
+  codes.read = [pairs = needed.pairs, cols = codes.cols, num_scales = codes.scales_of_row(),
+                num_bytes = codes.bytes_of_row(), read = std::move(codes.read)](
+                   int64_t first, int64_t count, uint8_t* to, float* scales, uint8_t* bytes) {
+    for (int64_t row = first; row < first + count; ++row, to += cols, scales += num_scales) {
+      read(pairs.stored_row(row), 1, to, scales, bytes);
+      if (bytes != nullptr) bytes += num_bytes;
     }
   };
   return codes;

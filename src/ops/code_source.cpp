@@ -11,20 +11,25 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int kMiddle = 8;  // the zero point of uniform codes that have none
+constexpr int kMiddle = 8;  // the zero point of rounded codes
 
-// Codes, scale and zero points of rows, as CodeSource::read() writes them.
+bool is_uniform(CodeValues values) {
+  return values == CodeValues::kUniform || values == CodeValues::kUniform5 ||
+         values == CodeValues::kUniform6;
+}
+
+// Codes, scales and bytes of rows, as CodeSource::read() writes them.
 struct ReadRows {
   ReadRows(const CodeSource& source, int64_t first, int64_t count)
       : codes(static_cast<size_t>(count * source.cols)),
-        scales(static_cast<size_t>(count * source.num_groups())),
-        zeros(source.has_zeros ? scales.size() : 0) {
-    source.read(first, count, codes.data(), scales.data(), zeros.empty() ? nullptr : zeros.data());
+        scales(static_cast<size_t>(count * source.scales_of_row())),
+        bytes(static_cast<size_t>(count * source.bytes_of_row())) {
+    source.read(first, count, codes.data(), scales.data(), bytes.empty() ? nullptr : bytes.data());
   }
 
   std::vector<uint8_t> codes;
   std::vector<float> scales;
-  std::vector<uint8_t> zeros;
+  std::vector<uint8_t> bytes;
 };
 
 // The group of each column.
@@ -68,24 +73,45 @@ bool can_keep_groups(int64_t group, int64_t cols) {
 }
 
 int value_of_code(CodeValues values, int code) {
-  if (values == CodeValues::kUniform) return code;
+  if (is_uniform(values)) return code;
+  if (values == CodeValues::kBytes) return static_cast<int8_t>(code);
+  if (values == CodeValues::kTable) {
+    constexpr int kTable[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                              1,    13,   25,  38,  53,  69,  89,  113};
+    return kTable[code];
+  }
   constexpr int kTwice[] = {0, 1, 2, 3, 4, 6, 8, 12};
   return code < 8 ? kTwice[code] : -kTwice[code - 8];
+}
+
+int zero_point(const CodeSource& source) { return is_uniform(source.values) ? source.zero : 0; }
+
+float value_of_number(const CodeSource& source, int number, const float* scales,
+                      const uint8_t* bytes, int64_t column) {
+  if (source.sub_group == 0) return static_cast<float>(number) * scales[0];
+  const int64_t sub = column / source.sub_group;
+  const float scale = scales[0] * static_cast<float>(static_cast<int8_t>(bytes[sub]));
+  const float value = scale * static_cast<float>(number);
+  if (!source.has_minima) return value;
+  return value - scales[1] * static_cast<float>(bytes[source.num_subs() + sub]);
 }
 
 RowSource dequantized(const CodeSource& source) {
   return {source.rows, source.cols,
           [source, groups = groups_of_columns(source)](int64_t first, int64_t count, float* out) {
             const ReadRows rows(source, first, count);
-            const int zero = source.values == CodeValues::kUniform ? kMiddle : 0;
+            const int zero = zero_point(source);
             for (int64_t i = 0; i < count; ++i) {
               const int64_t of_row = i * source.num_groups();
               for (int64_t c = 0; c < source.cols; ++c) {
-                const auto at = static_cast<size_t>(of_row + groups[static_cast<size_t>(c)]);
+                const int64_t at = of_row + groups[static_cast<size_t>(c)];
+                const uint8_t* const bytes = rows.bytes.data() + at * source.bytes_of_group();
                 const int code = rows.codes[static_cast<size_t>(i * source.cols + c)];
                 const int number =
-                    value_of_code(source.values, code) - (source.has_zeros ? rows.zeros[at] : zero);
-                *out++ = static_cast<float>(number) * rows.scales[at];
+                    value_of_code(source.values, code) - (source.has_zeros ? *bytes : zero);
+                *out++ = value_of_number(source, number,
+                                         rows.scales.data() + at * source.scales_of_group(), bytes,
+                                         source.sub_group == 0 ? 0 : c % source.group);
               }
             }
           }};
@@ -95,8 +121,8 @@ CodeSource part_of(const CodeSource& source, int64_t first, int64_t rows) {
   CodeSource part = source;
   part.rows = rows;
   part.read = [first, read = source.read](int64_t begin, int64_t count, uint8_t* codes,
-                                          float* scales, uint8_t* zeros) {
-    read(first + begin, count, codes, scales, zeros);
+                                          float* scales, uint8_t* bytes) {
+    read(first + begin, count, codes, scales, bytes);
   };
   return part;
 }
