@@ -84,7 +84,7 @@ class TileInt4Product {
         input_(args.packed, args.num_rows, args.k),
         streams_(args.streams_y &&
                  ((uintptr_t)(args.y + args.first) | args.y_stride * sizeof(float)) % 64 == 0) {
-    for (Int4Block& block : blocks_) block.set_zeros(zero_of(header_.values));
+    for (Int4Block& block : blocks_) block.set_zeros(zero_of(header_));
   }
 
   void run() {
@@ -196,7 +196,13 @@ class TileInt4Product {
   Int8Pipeline<Tiles, Int4Target> pipeline_;
 };
 
-// REQUIRES: groups of at least 64 columns.
+// Whether tiles can multiply these codes.
+inline bool can_use_tiles(const Int4Header& header) {
+  return header.group >= kInt8Step && header.sub_group == 0 &&
+         (header.values == CodeValues::kUniform || header.values == CodeValues::kFp4);
+}
+
+// REQUIRES: can_use_tiles().
 template <class Tiles>
 void matmul_int4_tiles(const MatmulArgs& args) {
   const Tiles configured;

@@ -160,8 +160,10 @@ Tensor CpuBackend::upload_matrix(const RowSource& source, DType dtype) {
 
 Tensor CpuBackend::upload_codes(const CodeSource& source) {
   const Tensor matrix = begin_int4(source, take_packed(int4_bytes(source)));
-  for_weight_rows(source.rows, [&](int64_t first, int64_t count, int) {
-    pack_int4_rows(source, first, count, matrix);
+  const auto tasks = static_cast<int>((source.rows + kPackedCodeRows - 1) / kPackedCodeRows);
+  pool_.parallel_for(tasks, [&](int i, int) {
+    const int64_t first = int64_t{i} * kPackedCodeRows;
+    pack_int4_rows(source, first, std::min<int64_t>(kPackedCodeRows, source.rows - first), matrix);
   });
   return matrix;
 }

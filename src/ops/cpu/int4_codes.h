@@ -1,4 +1,4 @@
-// Codes of 4 bits in registers: their numbers without a sign, their scales and zero points, and the
+// Codes in registers: their numbers without a sign, their scales and zero points, and the
 // sums of products with them.
 #pragma once
 
@@ -17,27 +17,47 @@ FORCE_INLINE NativeCodes upper_halves(NativeCodes codes) { return codes >> 4 & 0
 // Codes in bytes to numbers without a sign.
 template <CodeValues kValues>
 FORCE_INLINE NativeCodes numbers_of(NativeCodes codes) {
-  if constexpr (kValues == CodeValues::kUniform) {
+  if constexpr (kValues != CodeValues::kFp4 && kValues != CodeValues::kTable) {
     return codes;
   } else {
+    const uint8_t* const all = kValues == CodeValues::kFp4 ? kFp4Numbers : kTableNumbers;
 #if defined(__AVX512F__)
-    const __m128i table = _mm_loadu_si128((const __m128i*)kFp4Numbers);
+    const __m128i table = _mm_loadu_si128((const __m128i*)all);
     return (NativeCodes)_mm512_shuffle_epi8(_mm512_maskz_broadcast_i32x4(-1, table),
                                             (__m512i)codes);
 #elif defined(__AVX2__)
-    const __m128i table = _mm_loadu_si128((const __m128i*)kFp4Numbers);
+    const __m128i table = _mm_loadu_si128((const __m128i*)all);
     return (NativeCodes)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), (__m256i)codes);
 #else
     uint8_t bytes[sizeof codes];
     memcpy(bytes, &codes, sizeof codes);
-    for (uint8_t& byte : bytes) byte = kFp4Numbers[byte];
+    for (uint8_t& byte : bytes) byte = all[byte];
     memcpy(&codes, bytes, sizeof codes);
     return codes;
 #endif
   }
 }
+// The numbers without a sign of one half of eight columns, from byte `at` of the half on.
+template <CodeValues kValues, int kHalf>
+FORCE_INLINE NativeCodes numbers_at(const uint8_t* eight, int at) {
+  if constexpr (kValues == CodeValues::kBytes) {
+    return load_codes(eight + kHalf * kInt4EightBytes + at);
+  } else {
+    const NativeCodes both = load_codes(eight + at);
+    const NativeCodes half = kHalf ? upper_halves(both) : lower_halves(both);
+    const uint8_t* const high = eight + kInt4EightBytes + at % 64;
+    if constexpr (kValues == CodeValues::kUniform5) {
+      return half | (load_codes(high) >> (at / 64 + 4 * kHalf) & 0x01010101) << 4;
+    } else if constexpr (kValues == CodeValues::kUniform6) {
+      return half | (load_codes(high + 64 * kHalf) >> at / 64 * 2 & 0x03030303) << 4;
+    } else {
+      return numbers_of<kValues>(half);
+    }
+  }
+}
 
-// a * b of lanes that are integers of 16 bits. REQUIRES: a is not negative.
+// The sums of two products of integers of 16 bits in each lane; a * b where lanes are such integers
+// and a is not negative.
 FORCE_INLINE NativeCodes multiply_words(NativeCodes a, NativeCodes b) {
 #if defined(__AVX512F__)
   return (NativeCodes)_mm512_madd_epi16((__m512i)a, (__m512i)b);
@@ -48,13 +68,34 @@ FORCE_INLINE NativeCodes multiply_words(NativeCodes a, NativeCodes b) {
 #endif
 }
 
-// sum += four products in each lane, of numbers without a sign up to 24, and numbers with one. Two
-// such products do not saturate 16 bits.
+#if defined(__AVX2__)
+// The upper bytes of integers of 16 bits, with their signs.
+FORCE_INLINE NativeCodes words_of(NativeCodes numbers) {
+#if defined(__AVX512F__)
+  return (NativeCodes)_mm512_srai_epi16((__m512i)numbers, 8);
+#else
+  return (NativeCodes)_mm256_srai_epi16((__m256i)numbers, 8);
+#endif
+}
+#endif
+
+// sum += four products in each lane, of numbers without a sign, and numbers with one. Without
+// kWide, two products must not saturate 16 bits.
+template <bool kWide>
 FORCE_INLINE void add_fours(NativeCodes& sum, NativeCodes weights, NativeCodes numbers) {
 #if defined(__AVX512VNNI__)
   // Inline assembly, because g++ copies sums between the type of the intrinsic's arguments and its
   // own, and runs out of registers.
   asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(weights), "v"(numbers));
+#elif defined(__AVX2__)
+  if constexpr (kWide) {
+    // Bytes at even and odd places become 16 bits.
+    sum += multiply_words(weights & 0x00ff00ff, words_of(numbers << 8)) +
+           multiply_words(weights >> 8 & 0x00ff00ff, words_of(numbers));
+    return;
+  }
+#endif
+#if defined(__AVX512VNNI__)
 #elif defined(__AVX512F__)
   const __m512i pairs = _mm512_maddubs_epi16((__m512i)weights, (__m512i)numbers);
   sum += (NativeCodes)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
@@ -88,6 +129,13 @@ FORCE_INLINE i32x16 load_bytes(const uint8_t* from) {
         (NativeCodes)(i % 2 ? _mm_unpackhi_epi16(eight, zero) : _mm_unpacklo_epi16(eight, zero));
   }
 #endif
+  return r;
+}
+
+// Sixteen bytes with a sign as integers of 32 bits.
+FORCE_INLINE i32x16 load_signed_bytes(const uint8_t* from) {
+  i32x16 r = load_bytes(from);
+  for (NativeCodes& part : r.part) part = part << 24 >> 24;
   return r;
 }
 

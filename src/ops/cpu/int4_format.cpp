@@ -17,12 +17,20 @@ namespace {
 Int4Header header_of(const CodeSource& source) {
   CHECK(can_keep_groups(source.group, source.cols));
   CHECK(!source.has_zeros || source.values == CodeValues::kUniform);
+  if (source.sub_group > 0) {
+    CHECK((source.sub_group == 16 || source.sub_group == 32) && source.group == kInt8Group);
+    CHECK(source.cols % kInt8Group == 0 && !source.has_zeros);
+  }
+  CHECK(!source.has_minima || source.sub_group > 0);
   const int64_t group = source.group;
   Int4Header header = {
       .group = group == 32 || group == 64 || group == 128 ? int(group) : kInt8Group,
       .values = source.values,
       .scales = source.scales,
       .has_zeros = source.has_zeros,
+      .has_minima = source.has_minima,
+      .zero = zero_point(source),
+      .sub_group = static_cast<int32_t>(source.sub_group),
       .order_at = 0,
       .unused = {}};
   if (!source.column_order.empty()) {
@@ -42,11 +50,16 @@ uint8_t* panel_of(const Tensor& matrix, int64_t i) {
   return static_cast<uint8_t*>(matrix.data) + sizeof(Int4Header) + i / kInt8Panel * matrix.stride;
 }
 
-// Columns [first, first + count) of a group; the scales follow their codes.
+// Columns [first, first + count) of a group; the scales follow their codes, then the bytes.
 struct Group {
   int64_t first, count;
-  uint8_t *codes, *scales, *zeros;
+  uint8_t *codes, *scales, *bytes;
 };
+int scales_of_group(const Int4Header& header) { return header.has_minima ? 2 : 1; }
+int bytes_of_group(const Int4Header& header) {
+  if (header.sub_group == 0) return header.has_zeros ? 1 : 0;
+  return header.group / header.sub_group * scales_of_group(header);
+}
 // Calls f(group) for the groups of a panel.
 template <class F>
 void for_groups(const Int4Header& header, int64_t cols, uint8_t* panel, const F& f) {
@@ -54,9 +67,9 @@ void for_groups(const Int4Header& header, int64_t cols, uint8_t* panel, const F&
   for (int64_t first = 0; first < padded;
        first += header.group, panel += int4_group_bytes(header)) {
     const int64_t columns = std::min<int64_t>(header.group, padded - first);
-    uint8_t* const scales = panel + columns * (kInt8Panel / 2);
+    uint8_t* const scales = panel + bytes_of_codes(header.values, columns);
     f(Group{first, std::min(columns, cols - first), panel, scales,
-            scales + kInt8Panel * size_of_scale(header.scales)});
+            scales + kInt8Panel * size_of_scale(header.scales) * scales_of_group(header)});
   }
 }
 
@@ -92,6 +105,41 @@ float load_scale(CodeScales type, const uint8_t* from) {
   return 0;
 }
 
+// Eight columns of the output at a place of its panel.
+void store_eight(CodeValues values, const uint8_t* codes, int64_t place, uint8_t* eight) {
+  uint32_t halves[2];
+  std::memcpy(halves, codes, sizeof halves);
+  uint8_t* const to = eight + place * kFour;
+  if (values == CodeValues::kBytes) {
+    for (int half = 0; half < 2; ++half) {
+      const uint32_t flipped = halves[half] ^ 0x80808080u;
+      std::memcpy(to + half * kInt4EightBytes, &flipped, sizeof flipped);
+    }
+    return;
+  }
+  const uint32_t both = (halves[0] & 0x0f0f0f0fu) | (halves[1] & 0x0f0f0f0fu) << 4;
+  std::memcpy(to, &both, sizeof both);
+  if (bits_of(values) == 4) return;
+  const int64_t vector = place * kFour / 64;
+  for (int half = 0; half < 2; ++half) {
+    uint8_t* high = eight + kInt4EightBytes + place * kFour % 64;
+    if (values == CodeValues::kUniform6) high += 64 * half;
+    const int64_t shift = values == CodeValues::kUniform6 ? 2 * vector : vector + 4 * half;
+    for (int i = 0; i < kFour; ++i) {
+      high[i] |= static_cast<uint8_t>(codes[half * kFour + i] >> 4 << shift);
+    }
+  }
+}
+int code_at(CodeValues values, const uint8_t* eight, int64_t place, int64_t column) {
+  const int64_t half = column / kFour, at = place * kFour + column % kFour;
+  if (values == CodeValues::kBytes) return eight[half * kInt4EightBytes + at] ^ 0x80;
+  const int code = half == 0 ? eight[at] & 15 : eight[at] >> 4;
+  const uint8_t* const high = eight + kInt4EightBytes + at % 64;
+  if (values == CodeValues::kUniform5) return code | (*high >> (at / 64 + 4 * half) & 1) << 4;
+  if (values == CodeValues::kUniform6) return code | (high[64 * half] >> at / 64 * 2 & 3) << 4;
+  return code;
+}
+
 }  // namespace
 
 int64_t int4_bytes(const CodeSource& source) {
@@ -115,11 +163,11 @@ Tensor begin_int4(const CodeSource& source, char* packed) {
 
 void pack_int4_rows(const CodeSource& source, int64_t first, int64_t count, const Tensor& matrix) {
   const Int4Header& header = header_in(matrix);
-  const int64_t cols = source.cols, groups = source.num_groups();
-  const auto size = static_cast<size_t>(count * groups);
-  std::vector<uint8_t> codes(static_cast<size_t>(count * cols)), zeros(source.has_zeros ? size : 0);
-  std::vector<float> scales(size);
-  source.read(first, count, codes.data(), scales.data(), zeros.empty() ? nullptr : zeros.data());
+  const int64_t cols = source.cols;
+  std::vector<uint8_t> codes(static_cast<size_t>(count * cols));
+  std::vector<uint8_t> bytes(static_cast<size_t>(count * source.bytes_of_row()));
+  std::vector<float> scales(static_cast<size_t>(count * source.scales_of_row()));
+  source.read(first, count, codes.data(), scales.data(), bytes.empty() ? nullptr : bytes.data());
   std::vector<uint8_t> ordered(
       static_cast<size_t>((cols + kInt8Group - 1) / kInt8Group * kInt8Group));
   const int64_t group_size = source.group == 0 ? cols : source.group;
@@ -134,14 +182,18 @@ void pack_int4_rows(const CodeSource& source, int64_t first, int64_t count, cons
     const int64_t place = (first + i) % kInt8Panel;
     for_groups(header, cols, panel_of(matrix, first + i), [&](const Group& group) {
       for (int64_t c = 0; c < group.count; c += kInt4Eight) {
-        uint32_t halves[2];
-        std::memcpy(halves, &ordered[static_cast<size_t>(group.first + c)], sizeof halves);
-        const uint32_t both = halves[0] | halves[1] << 4;
-        std::memcpy(group.codes + (c * (kInt8Panel / 2) + place * kFour), &both, sizeof both);
+        store_eight(header.values, &ordered[static_cast<size_t>(group.first + c)], place,
+                    group.codes + bytes_of_codes(header.values, c));
       }
-      const auto at = static_cast<size_t>(i * groups + group.first / group_size);
-      store_scale(header.scales, scales[at], group.scales + place * size_of_scale(header.scales));
-      if (header.has_zeros) group.zeros[place] = zeros[at];
+      const int64_t at = i * source.num_groups() + group.first / group_size;
+      for (int64_t j = 0; j < source.scales_of_group(); ++j) {
+        store_scale(header.scales, scales[static_cast<size_t>(at * source.scales_of_group() + j)],
+                    group.scales + (j * kInt8Panel + place) * size_of_scale(header.scales));
+      }
+      for (int64_t j = 0; j < source.bytes_of_group(); ++j) {
+        group.bytes[j * kInt8Panel + place] =
+            bytes[static_cast<size_t>(at * source.bytes_of_group() + j)];
+      }
     });
   }
 }
@@ -150,18 +202,24 @@ void widen_int4_row(const Tensor& weights, int64_t i, float* y) {
   const Int4Header& header = header_in(weights);
   const int32_t* const order = column_order(weights);
   const int64_t place = i % kInt8Panel;
+  const CodeSource shape = {
+      .group = header.group, .sub_group = header.sub_group, .has_minima = header.has_minima};
   for_groups(header, weights.cols, panel_of(weights, i), [&](const Group& group) {
-    const float scale =
-        load_scale(header.scales, group.scales + place * size_of_scale(header.scales));
-    const int middle = header.values == CodeValues::kUniform ? kUniformZero : 0;
-    const int zero = header.has_zeros ? group.zeros[place] : middle;
+    float scales[2];
+    uint8_t bytes[2 * kMaxCodeGroups];
+    for (int j = 0; j < scales_of_group(header); ++j) {
+      scales[j] = load_scale(
+          header.scales, group.scales + (j * kInt8Panel + place) * size_of_scale(header.scales));
+    }
+    for (int j = 0; j < bytes_of_group(header); ++j) bytes[j] = group.bytes[j * kInt8Panel + place];
+    const int zero = header.has_zeros ? bytes[0] : header.zero;
     for (int64_t c = 0; c < group.count; ++c) {
-      const uint8_t byte =
-          group.codes[c / kInt4Eight * kInt4EightBytes + place * kFour + c % kFour];
-      const int code = c % kInt4Eight < kFour ? byte & 15 : byte >> 4;
+      const int code = code_at(
+          header.values, group.codes + bytes_of_codes(header.values, c / kInt4Eight * kInt4Eight),
+          place, c % kInt4Eight);
       const int64_t column = group.first + c;
       y[order == nullptr ? column : order[column]] =
-          static_cast<float>(value_of_code(header.values, code) - zero) * scale;
+          value_of_number(shape, value_of_code(header.values, code) - zero, scales, bytes, c);
     }
   });
 }

@@ -1,4 +1,4 @@
-// Matrices of codes of 4 bits in the order in which products read them (int4_layout.h).
+// Matrices of codes in the order in which products read them (int4_layout.h).
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ int64_t int4_bytes(const CodeSource& source);
 
 // Writes the header and the order of the columns. `packed`: int4_bytes() zeros.
 Tensor begin_int4(const CodeSource& source, char* packed);
-// Packs `count` rows from row `first` on. Threads pack different rows.
-// REQUIRES: they are kPackedWeightRows, or fewer if they are the last ones; `first` is a multiple
-// of that; `matrix` is of begin_int4().
+constexpr int kPackedCodeRows = 64;  // a panel, whose outputs share bytes
+// Packs `count` rows from row `first` on. Threads pack different panels.
+// REQUIRES: no rows beyond the panel of the first one; `matrix` is of begin_int4().
 void pack_int4_rows(const CodeSource& source, int64_t first, int64_t count, const Tensor& matrix);
 
 // Row i as float32. REQUIRES: `weights` is of begin_int4(); the thread has FlushDenormals.

@@ -1,4 +1,4 @@
-// The common parts of products with codes of 4 bits: the packing of the input, and the order in
+// The common parts of products with codes: the packing of the input, and the order in
 // which panels of weights and rows of the input are used.
 #pragma once
 
@@ -47,15 +47,18 @@ inline void pack_int4(const PackArgs& args, float (*to_int8)(const float*, int8_
 }
 
 // The groups of a panel that belong to a group of the input: where their codes are, and what of
-// them is widened once for all rows.
+// them is widened once for all rows. A super-block's sub-blocks are its groups.
 struct Int4Block {
   const uint8_t* codes;
-  int64_t group_bytes;  // from group to group
-  int group, groups;    // columns of a group, and how many there are
-  int columns;          // of all groups, padded
-  bool is_first;        // the totals begin at +0
+  int64_t group_bytes;              // from group to group
+  int group, groups;                // columns of a group, and how many there are
+  int columns;                      // of all groups, padded
+  bool is_first;                    // the totals begin at +0
+  bool is_super_block, has_minima;  // then scales[0] and [1] are those of it and of its minima
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
+  alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
+  alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];  // two of 16 bits in each
 
   // What lies so much further on is prefetched with each line.
   static constexpr int kAhead = 16 << 10;
@@ -74,9 +77,13 @@ struct Int4Block {
     columns = left < kInt8Group ? left : kInt8Group;
     groups = (columns + group - 1) / group;
     is_first = k == 0;
+    is_super_block = header.sub_group > 0;
+    has_minima = header.has_minima;
+    if (is_super_block) return widen_super_block(header);
     const int64_t side_bytes = int4_side_bytes(header);
     for (int i = 0; i < groups; ++i) {
-      const uint8_t* const side = codes + i * group_bytes + columns_of(i) * (kInt8Panel / 2);
+      const uint8_t* const side =
+          codes + i * group_bytes + bytes_of_codes(header.values, columns_of(i));
       for (int64_t at = 0; at < side_bytes; at += 64) {
         _mm_prefetch((const char*)side + kAhead + at, _MM_HINT_T1);
       }
@@ -84,6 +91,31 @@ struct Int4Block {
       if (!header.has_zeros) continue;
       const uint8_t* const bytes = side + kInt8Panel * size_of_scale(header.scales);
       for (int j = 0; j < kInt8Panel; j += 16) store(zeros[i] + j, load_bytes(bytes + j));
+    }
+  }
+  FORCE_INLINE void widen_super_block(const Int4Header& header) {
+    group = header.sub_group;
+    groups = kInt8Group / group;
+    group_bytes = bytes_of_codes(header.values, group);
+    const uint8_t* side = codes + groups * group_bytes;
+    for (int64_t at = 0; at < int4_side_bytes(header); at += 64) {
+      _mm_prefetch((const char*)side + kAhead + at, _MM_HINT_T1);
+    }
+    for (int i = 0; i <= (has_minima ? 1 : 0); ++i) {
+      widen_scales(header.scales, side, scales[i]);
+      side += kInt8Panel * size_of_scale(header.scales);
+    }
+    for (int i = 0; i < groups; ++i, side += kInt8Panel) {
+      for (int j = 0; j < kInt8Panel; j += 16) {
+        store(sub_scales[i] + j, load_signed_bytes(side + j));
+      }
+    }
+    if (!has_minima) return;
+    for (int i = 0; i < groups / 2; ++i, side += 2 * kInt8Panel) {
+      for (int j = 0; j < kInt8Panel; j += 16) {
+        store(minima[i] + j,
+              load_bytes(side + j) + shift_left<16>(load_bytes(side + kInt8Panel + j)));
+      }
     }
   }
   void set_zeros(int zero) {
@@ -104,7 +136,7 @@ void multiply_int4_panels(const MatmulArgs& args) {
   const int columns = (int)int4_columns(args.k, header.group);
   alignas(64) float total[kInt8RowBlock * kInt8Panel];
   Int4Block block;
-  if (!header.has_zeros) block.set_zeros(zero_of(header.values));
+  if (!header.has_zeros) block.set_zeros(zero_of(header));
   for (int row = args.first_row; row < args.last_row; row += kInt8RowBlock) {
     const int left = args.last_row - row, rows = left < kInt8RowBlock ? left : kInt8RowBlock;
     for (int n = args.first; n < args.last; n += kInt8Panel) {

@@ -1,4 +1,4 @@
-// Products with codes of 4 bits in vectors of any instruction set. With few rows they are bound by
+// Products with codes in vectors of any instruction set. With few rows they are bound by
 // reading the codes, with many by the instructions that multiply: then codes become bytes once, in
 // the first-level cache, for all rows.
 #pragma once
@@ -15,24 +15,29 @@ constexpr int kInt4Vectors = kNativeLanes == 16 ? 4 : 2;
 constexpr int kInt4Outputs = kInt4Vectors * kNativeLanes;  // of a tile
 // Rows from which codes become bytes first. The shift and the table cost instructions that
 // multiply too where there is no room beside them.
-constexpr int kUnpackedRows = kNativeLanes == 16 ? 16 * kInt4Rows : 1;
+constexpr int unpacked_rows(CodeValues values) {
+  if (kNativeLanes < 16) return 1;
+  return bits_of(values) > 4 ? 2 * kInt4Rows + 1 : 16 * kInt4Rows;
+}
 
 // Weights of a tile: eight columns of its outputs, of which the first and the second half are asked
 // for apart.
 template <CodeValues kValues>
 struct PackedCodes {
-  static constexpr int kEightBytes = kInt4EightBytes, kPrefetched = kEightBytes / 64;
+  static constexpr int kEightBytes = bytes_of_eight(kValues), kPrefetched = kEightBytes / 64;
+  static constexpr bool kWide = is_wide(kValues);
   template <int kHalf>
-  static FORCE_INLINE NativeCodes numbers(const uint8_t* eight) {
-    const NativeCodes both = load_codes(eight);
-    return numbers_of<kValues>(kHalf ? upper_halves(both) : lower_halves(both));
+  static FORCE_INLINE NativeCodes numbers(const uint8_t* eight, int at) {
+    return numbers_at<kValues, kHalf>(eight, at);
   }
 };
+template <bool kIsWide>
 struct UnpackedCodes {
   static constexpr int kEightBytes = 2 * kInt4EightBytes, kPrefetched = 0;
+  static constexpr bool kWide = kIsWide;
   template <int kHalf>
-  static FORCE_INLINE NativeCodes numbers(const uint8_t* eight) {
-    return load_codes(eight + kHalf * kInt4EightBytes);
+  static FORCE_INLINE NativeCodes numbers(const uint8_t* eight, int at) {
+    return load_codes(eight + kHalf * kInt4EightBytes + at);
   }
 };
 
@@ -42,14 +47,14 @@ void unpack_codes(const Int4Block& block, uint8_t* bytes) {
   for (int g = 0; g < block.groups; ++g) {
     const uint8_t* from = block.codes + g * block.group_bytes;
     for (int c = 0; c < block.columns_of(g); c += kInt4Eight) {
-      for (int at = 0; at < kInt4EightBytes;
-           at += sizeof(NativeCodes), from += sizeof(NativeCodes)) {
-        const NativeCodes both = load_codes(from);
-        if (at % 64 == 0) _mm_prefetch((const char*)from + Int4Block::kAhead, _MM_HINT_T1);
-        *(i32x16::InMemory*)(bytes + at) = numbers_of<kValues>(lower_halves(both));
-        *(i32x16::InMemory*)(bytes + kInt4EightBytes + at) =
-            numbers_of<kValues>(upper_halves(both));
+      for (int at = 0; at < bytes_of_eight(kValues); at += 64) {
+        _mm_prefetch((const char*)from + Int4Block::kAhead + at, _MM_HINT_T1);
       }
+      for (int at = 0; at < kInt4EightBytes; at += sizeof(NativeCodes)) {
+        *(i32x16::InMemory*)(bytes + at) = numbers_at<kValues, 0>(from, at);
+        *(i32x16::InMemory*)(bytes + kInt4EightBytes + at) = numbers_at<kValues, 1>(from, at);
+      }
+      from += bytes_of_eight(kValues);
       bytes += 2 * kInt4EightBytes;
     }
   }
@@ -65,7 +70,7 @@ struct Int4Tiles {
                                              float* total) {
     const int8_t* x = input.numbers + at * kInt8Group;
     const int32_t* const sums = input.sums + at * kNumSums + sums_at(block.group);
-    w += output * kFour;
+    const int from = kInt4Outputs == kInt8Panel ? 0 : output * kFour;
     total += output;
     for (int g = 0; g < block.groups; ++g, w += group_bytes) {
       NativeCodes sum[kRows][kInt4Vectors];
@@ -84,20 +89,25 @@ struct Int4Tiles {
         unrolled<2>([&]<int half>() INLINE_LAMBDA {
           NativeCodes weights[kInt4Vectors];
           unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-            weights[v] =
-                Codes::template numbers<half>(eight + v * static_cast<int>(sizeof(NativeCodes)));
+            weights[v] = Codes::template numbers<half>(
+                eight, from + v * static_cast<int>(sizeof(NativeCodes)));
           });
           unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
             int32_t four;
             memcpy(&four, x + m * kInt8Group + half * kFour, sizeof four);
             const NativeCodes numbers = four - NativeCodes{};
-            unrolled<kInt4Vectors>(
-                [&]<int v>() INLINE_LAMBDA { add_fours(sum[m][v], weights[v], numbers); });
+            unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+              add_fours<Codes::kWide>(sum[m][v], weights[v], numbers);
+            });
           });
         });
         eight += Codes::kEightBytes;
       }
       const bool is_last = g + 1 == block.groups;
+      if (block.is_super_block) {
+        add_sub_block<kRows>(input, at, block, g, output, sum, (int32_t*)part, total);
+        continue;
+      }
       unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
         const Native scale = load_native(block.scales[g] + output + v * kNativeLanes);
         unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
@@ -113,6 +123,54 @@ struct Int4Tiles {
         });
       });
     }
+  }
+
+  // Adds the sums of a sub-block to those of its super-block, `parts`, and these at last to the
+  // totals.
+  template <int kRows>
+  static FORCE_INLINE void add_sub_block(const Int4Input& input, int64_t at, const Int4Block& block,
+                                         int g, int output,
+                                         const NativeCodes (&sum)[kRows][kInt4Vectors],
+                                         int32_t* parts, float* total) {
+    const bool is_last = g + 1 == block.groups;
+    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+      const int of_vector = output + v * kNativeLanes;
+      const NativeCodes sub_scale = load_words_of(block.sub_scales[g] + of_vector);
+      const Native scale = load_native(block.scales[0] + of_vector);
+      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+        int32_t* const of_part = parts + m * kInt4Outputs + v * kNativeLanes;
+        NativeCodes so_far = sum[m][v] * sub_scale;
+        if (g > 0) so_far += load_words_of(of_part);
+        if (!is_last) {
+          *(i32x16::InMemory*)of_part = so_far;
+          return;
+        }
+        Native part = fma_native(__builtin_convertvector(so_far, Native), scale, Native{});
+        if (block.has_minima) {
+          const NativeCodes sums =
+              sum_of_minima(input.sums + (at + m) * kNumSums, block, of_vector);
+          part = fma_native(__builtin_convertvector(sums, Native),
+                            load_native(block.scales[1] + of_vector), part);
+        }
+        float* const to = total + m * kInt8Panel + v * kNativeLanes;
+        const Native of_input = input.scales[at + m] - Native{};
+        store_native(to, fma_native(part, of_input, block.is_first ? Native{} : load_native(to)));
+      });
+    });
+  }
+  static FORCE_INLINE NativeCodes load_words_of(const int32_t* from) {
+    return load_codes((const uint8_t*)from);
+  }
+  // Sub-minima times minus the sums of their inputs. `sums`: of a row of the input.
+  static FORCE_INLINE NativeCodes sum_of_minima(const int32_t* sums, const Int4Block& block,
+                                                int output) {
+    sums += sums_at(block.group);
+    NativeCodes sum = {};
+    for (int i = 0; i < block.groups / 2; ++i) {
+      const int32_t two = (sums[2 * i] & 0xffff) | (int32_t)((uint32_t)sums[2 * i + 1] << 16);
+      sum += multiply_words(load_words_of(block.minima[i] + output), two - NativeCodes{});
+    }
+    return sum;
   }
 
   template <class Codes>
@@ -134,24 +192,31 @@ struct Int4Tiles {
   template <CodeValues kValues>
   static void multiply(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
                        float* total) {
-    if constexpr (kUnpackedRows > 1) {
-      if (rows < kUnpackedRows) {
+    constexpr bool kIsBytes = kValues == CodeValues::kBytes;
+    if constexpr (kIsBytes || unpacked_rows(kValues) > 1) {
+      if (kIsBytes || rows < unpacked_rows(kValues)) {
         return multiply_rows<PackedCodes<kValues>>(input, at, rows, block, block.codes,
                                                    block.group_bytes, total);
       }
     }
-    alignas(64) uint8_t bytes[kInt8Group * kInt8Panel];
-    unpack_codes<kValues>(block, bytes);
-    multiply_rows<UnpackedCodes>(input, at, rows, block, bytes, int64_t{block.group} * kInt8Panel,
-                                 total);
+    if constexpr (!kIsBytes) {
+      alignas(64) uint8_t bytes[kInt8Group * kInt8Panel];
+      unpack_codes<kValues>(block, bytes);
+      multiply_rows<UnpackedCodes<is_wide(kValues)>>(input, at, rows, block, bytes,
+                                                     int64_t{block.group} * kInt8Panel, total);
+    }
   }
 
   static void multiply(const Int4Input& input, int64_t at, int rows, CodeValues values,
                        const Int4Block& block, float* total) {
-    if (values == CodeValues::kUniform) {
-      multiply<CodeValues::kUniform>(input, at, rows, block, total);
-    } else {
-      multiply<CodeValues::kFp4>(input, at, rows, block, total);
+    using enum CodeValues;
+    switch (values) {
+      case kUniform: return multiply<kUniform>(input, at, rows, block, total);
+      case kFp4: return multiply<kFp4>(input, at, rows, block, total);
+      case kTable: return multiply<kTable>(input, at, rows, block, total);
+      case kUniform5: return multiply<kUniform5>(input, at, rows, block, total);
+      case kUniform6: return multiply<kUniform6>(input, at, rows, block, total);
+      case kBytes: return multiply<kBytes>(input, at, rows, block, total);
     }
   }
 };

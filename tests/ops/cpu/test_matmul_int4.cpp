@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kGroups[] = {32, 64, 128, 256, 512, 0};
 
 void multiply_in_tiles(const MatmulArgs& args) {
-  if (static_cast<const Int4Header*>(args.weights)->group < kInt8Step) {
+  if (!can_use_tiles(*static_cast<const Int4Header*>(args.weights))) {
     return kPortableKernels.product_int4.multiply(args);
   }
   matmul_int4_tiles<PlainInt8Tiles>(args);
@@ -215,16 +215,118 @@ TEST_CASE("products of the largest codes and inputs do not saturate on any instr
   }
 }
 
+TEST_CASE("products with GGUF's blocks are the definition's on every instruction set") {
+  const std::vector<Int4Product> products = int4_products();
+  std::mt19937 random(9);
+  const auto below = [&](int n) { return static_cast<int>(random() % n); };
+  for (int i = 0; i < 20 * kNumBlockTypes; ++i) {
+    const int type = i % kNumBlockTypes, round = i / kNumBlockTypes;
+    CAPTURE(std::string(kBlockTypes[type].name));
+    const int k = kBlockTypes[type].sub_group > 0 ? 256 * (1 + below(3)) : 32 * (1 + below(20));
+    const int rows = 1 + below(round % 5 == 4 ? 120 : 20), n = 1 + below(round % 2 ? 70 : 200);
+    const Int4Case c = {
+        rows, random_blocks(random, n, k, type),
+        random_numbers(random, size_t(rows) * k, static_cast<Numbers>(round % kNumKindsOfNumbers))};
+    check_int4_case(products, c, round % 2 ? &random : nullptr);
+  }
+}
+
+TEST_CASE("products of the largest numbers of GGUF's blocks are exact") {
+  const std::vector<Int4Product> products = int4_products();
+  std::mt19937 random(10);
+  for (int i = 0; i < 16 * kNumBlockTypes; ++i) {
+    const int type = i % kNumBlockTypes, round = i / kNumBlockTypes, run = 1 << round / 2 % 4;
+    CAPTURE(std::string(kBlockTypes[type].name));
+    Int4Case c = {16, random_blocks(random, 64, 512, type), {}};
+    // All inputs are 127 or -127 of their groups, in runs or alike; codes follow them or are alike.
+    for (int j = 0; j < c.rows * 512; ++j) {
+      c.x.push_back(round % 2 && j / run % 2 ? -127.0f : 127.0f);
+    }
+    const bool is_bytes = c.w.values == CodeValues::kBytes;
+    const uint8_t largest = *std::ranges::max_element(c.w.codes);
+    for (size_t j = 0; j < c.w.codes.size(); ++j) {
+      const bool is_high = round % 2 ? j / size_t(run) % 2 == 0 : round % 4 == 0;
+      c.w.codes[j] = is_high ? (is_bytes ? 127 : largest) : is_bytes ? 128 : 0;
+    }
+    for (float& scale : c.w.scales) scale = 1;
+    for (float& scale : c.w.minimum_scales) scale = round % 3 ? 1 : -1;
+    for (int8_t& scale : c.w.sub_scales) scale = round % 5 ? -128 : 127;
+    for (uint8_t& minimum : c.w.sub_minima) minimum = 63;
+    check_int4_case(products, c);
+  }
+}
+
+TEST_CASE("rows of a table of GGUF's blocks are looked up as their values") {
+  std::mt19937 random(11);
+  for (int type = 0; type < kNumBlockTypes; ++type) {
+    CAPTURE(std::string(kBlockTypes[type].name));
+    const CodeMatrix table = random_blocks(random, 150, 512, type);
+    Batch batch;
+    for (int i = 0; i < 150; ++i) batch.tokens.push_back(i), batch.positions.push_back(i);
+    const FlushDenormals guard;
+    std::vector<float> values(150 * 512);
+    dequantized(table.source()).read(0, 150, values.data());
+    for (const auto& ops : int4_ops()) {
+      const int64_t before = ops->held_bytes();
+      const Tensor packed = ops->upload_codes(table.source());
+      CHECK(ops->held_bytes() - before == ops->codes_bytes(table.source()));
+      const BatchView staged = ops->stage(batch);
+      const Tensor out = ops->scratch(DType::kF32, 150, 512);
+      ops->embed(packed, staged.tokens, 1.0f, out);
+      for (int64_t i = 0; i < 150; ++i) {
+        for (int64_t c = 0; c < 512; ++c) {
+          REQUIRE(same(values[size_t(i * 512 + c)], table.value(i, c)));
+          REQUIRE(same(out.row<float>(i)[c], table.value(i, c)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("products with GGUF's blocks have the committed bits") {
+  // Changes only if the definition changes, with the commit that does so.
+  constexpr uint64_t kCommitted[kNumBlockTypes] = {
+      5378934119744489825u,  15691016833821246009u, 11454697385839519513u,
+      18241298414854301198u, 7930421773462751403u,  14402365687680609730u,
+      6605915928182774068u,  9962288012849905575u,  3565764090565893998u};
+  for (int type = 0; type < kNumBlockTypes; ++type) {
+    CAPTURE(std::string(kBlockTypes[type].name));
+    std::mt19937 random(12);
+    Int4Case c = {5, random_blocks(random, 70, 768, type), {}};
+    for (int i = 0; i < c.rows * 768; ++i) {
+      c.x.push_back(static_cast<float>(i * 7919 % 2003 - 1001) / static_cast<float>(1 + i % 61));
+    }
+    for (size_t i = 0; i < c.w.scales.size(); ++i) {
+      c.w.scales[i] = static_cast<float>(int(i * 4099 % 509) - 254) / 4096.0f;
+    }
+    for (size_t i = 0; i < c.w.minimum_scales.size(); ++i) {
+      c.w.minimum_scales[i] = static_cast<float>(int(i * 2053 % 251)) / 4096.0f;
+    }
+    for (size_t i = 0; i < c.w.sub_scales.size(); ++i) c.w.sub_scales[i] = int8_t(i * 6151 % 1009);
+    for (size_t i = 0; i < c.w.sub_minima.size(); ++i) c.w.sub_minima[i] = i * 7919 % 1009 % 64;
+    const PackedCodesMatrix packed(c.w);
+    for (const Int4Product& product : int4_products()) {
+      CAPTURE(product.name);
+      const FlushDenormals guard;
+      BitsHash hash;
+      for (const float y : multiply_int4(product.kernels, c, packed.matrix)) hash.add(bits_of(y));
+      CHECK(hash.value == kCommitted[type]);
+    }
+  }
+}
+
 TEST_CASE("products with codes of 4 bits may mix schemes, on every number of threads") {
   std::mt19937 random(4);
   const auto below = [&](int n) { return static_cast<int>(random() % n); };
   for (int i = 0; i < 24; ++i) {
-    const int k = 1 + below(i % 3 ? 200 : 700), rows = 1 + below(i % 4 ? 20 : 200);
+    const int k = i % 6 == 5 ? 32 + below(2) * 480 : 1 + below(i % 3 ? 200 : 700);
+    const int rows = 1 + below(i % 4 ? 20 : 200);
     const std::vector<float> x = random_numbers(random, size_t(rows) * k, Numbers::kNormal);
     std::vector<CodeMatrix> w;
     for (int j = 0; j <= 1 + i % 4; ++j) {
       w.push_back(random_codes(random, 1 + below(300), k, kGroups[below(std::size(kGroups))],
                                below(kNumKindsOfCodes), random() % 3 != 0));
+      if (k % 32 == 0) w.back() = random_blocks(random, 1 + below(300), k, below(k % 256 ? 4 : 9));
       // Neighbours may share an order, of which each has a copy.
       if (j > 0 && random() % 3 == 0) w[size_t(j)].order = w[size_t(j) - 1].order;
     }
