@@ -4,12 +4,14 @@
 //
 //   pagedinfer_matmul_bench [--threads N] [--isa NAME] [--type f32|f16|bf16|int8|int4] [--packed]
 //   [--group COLUMNS] [--json]
+// A type may also be one of GGUF: Q4_0, Q5_0, Q8_0, IQ4_NL, Q4_K, Q5_K, Q6_K or IQ4_XS.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,10 +42,49 @@ struct Options {
   int threads = 1;
   CpuIsa isa = available_isas().back();
   DType compute = DType::kBF16, weight = DType::kBF16;
-  bool packed = false;  // bfloat16 weights are packed
-  int64_t group = 128;  // of columns of int4 that share a scale
+  std::optional<CodeSource> blocks;  // of GGUF: what they are, without rows and columns
+  bool packed = false;               // bfloat16 weights are packed
+  int64_t group = 128;               // of columns of int4 that share a scale
   bool json = false;
 };
+
+// Types of GGUF.
+std::optional<CodeSource> find_blocks(std::string_view name) {
+  using enum CodeValues;
+  const auto blocks = [](int64_t group, CodeValues values, int zero, int64_t sub_group,
+                         bool has_minima) {
+    return CodeSource{.group = group,
+                      .values = values,
+                      .scales = CodeScales::kF16,
+                      .zero = zero,
+                      .sub_group = sub_group,
+                      .has_minima = has_minima};
+  };
+  if (name == "Q4_0") return blocks(32, kUniform, 8, 0, false);
+  if (name == "Q5_0") return blocks(32, kUniform5, 16, 0, false);
+  if (name == "Q8_0") return blocks(32, kBytes, 0, 0, false);
+  if (name == "IQ4_NL") return blocks(32, kTable, 0, 0, false);
+  if (name == "Q4_K") return blocks(256, kUniform, 0, 32, true);
+  if (name == "Q5_K") return blocks(256, kUniform5, 0, 32, true);
+  if (name == "Q6_K") return blocks(256, kUniform6, 32, 16, false);
+  if (name == "IQ4_XS") return blocks(256, kTable, 0, 32, false);
+  return std::nullopt;
+}
+
+// Any codes and scales: the time does not depend on them.
+CodeSource filled(CodeSource blocks, int64_t rows, int64_t cols) {
+  blocks.rows = rows, blocks.cols = cols;
+  blocks.read = [cols, scales_of_row = blocks.scales_of_row(),
+                 bytes_of_row = blocks.bytes_of_row()](int64_t first, int64_t count, uint8_t* codes,
+                                                       float* scales, uint8_t* bytes) {
+    for (int64_t i = 0; i < count * cols; ++i) {
+      codes[i] = static_cast<uint8_t>((first + i) * 7 % 16);
+    }
+    std::fill_n(scales, count * scales_of_row, 0x1p-10f);
+    std::fill_n(bytes, count * bytes_of_row, uint8_t{33});
+  };
+  return blocks;
+}
 
 void run(const Options& options) {
   constexpr size_t kBytes = size_t{640} << 20;  // far beyond the last-level cache
@@ -70,7 +111,9 @@ void run(const Options& options) {
       const DType stored = options.weight == DType::kF16 ? DType::kF16 : DType::kBF16;
       const Tensor host = {memory.data() + i * size, stored, n, k, k};
       if (options.weight == DType::kI4) {
-        const CodeSource codes = rounded_to_codes(stored_rows(host), options.group);
+        const CodeSource codes = options.blocks
+                                     ? filled(*options.blocks, n, k)
+                                     : rounded_to_codes(stored_rows(host), options.group);
         weights.push_back(ops->upload_codes(codes));
         weight_bytes = static_cast<double>(ops->codes_bytes(codes));
       } else {
@@ -121,7 +164,8 @@ void run(const Options& options) {
 int usage() {
   fmt::print(stderr,
              "usage: pagedinfer_matmul_bench [--threads N] [--isa portable|avx2|avx512|amx] "
-             "[--type f32|f16|bf16|int8|int4] [--packed] [--group COLUMNS] [--json]\n");
+             "[--type f32|f16|bf16|int8|int4|Q4_0|Q5_0|Q8_0|IQ4_NL|Q4_K|Q5_K|Q6_K|IQ4_XS] "
+             "[--packed] [--group COLUMNS] [--json]\n");
   return 2;
 }
 
@@ -144,7 +188,9 @@ int main(int argc, char** argv) {
       options.threads = std::max(1, std::atoi(argv[i]));
     } else if (flag == "--type") {
       options.compute = value == "f32" || value == "f16" ? DType::kF32 : DType::kBF16;
-      options.weight = value == "int4"   ? DType::kI4
+      options.blocks = find_blocks(value);
+      options.weight = options.blocks    ? DType::kI4
+                       : value == "int4" ? DType::kI4
                        : value == "int8" ? DType::kI8
                        : value == "f16"  ? DType::kF16
                                          : DType::kBF16;
