@@ -183,6 +183,7 @@ set(pagedinfer_core_sources
   src/model/quantized/compressed_tensors.cpp
   src/model/quantized/fp8.cpp
   src/model/quantized/gptq.cpp
+  src/model/quantized/mxfp4.cpp
   src/model/quantized/quantized_weights.cpp
   src/model/quantized/stored_codes.cpp
   src/model/quantized/stored_part.cpp

@@ -161,7 +161,9 @@ void read_checkpoint(const std::string& dir, const std::string& lora,
   TensorNames names = has_files ? choose_names(candidates, model.spec, *files) : candidates.front();
   if (has_files) tie_embeddings(*files, names, model.spec);
   model.tied_embeddings = model.spec.tied_embeddings;
-  const std::vector<Checkpoint::Declared> needed = needed_tensors(model.spec, names);
+  const std::vector<Checkpoint::Declared> needed =
+      has_files ? needed_tensors(model.spec, names, *files, quantized)
+                : needed_tensors(model.spec, names);
   model.parameters = parameters_of(needed);
   model.active_parameters = model.parameters - idle_parameters(model.spec);
   const bool is_told = has_files && problems.keep([&] { check_told(dir, quantized, *files); });

@@ -57,6 +57,7 @@ void check_told(const std::string& dir, const QuantizedWeights& quantized,
   const auto is_quantized = [](const auto& entry) {
     const auto& [name, tensor] = entry;
     return name.ends_with(".qweight") || name.ends_with(".weight_packed") ||
+           name.ends_with("_blocks") ||
            (name.ends_with(".weight") &&
             (tensor.type.starts_with("F8_") || tensor.type == "I8" || tensor.type == "U8"));
   };

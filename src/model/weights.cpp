@@ -305,10 +305,34 @@ bool is_quantized(const OpenedModel& model, const Needed& needed) {
   return is_matrix && model.quantized.has(model.checkpoint, needed.name);
 }
 
+// The rows of a quantized matrix, which are outputs there even if the unquantized tensor is turned.
+struct QuantizedRows {
+  explicit QuantizedRows(const Needed& needed)
+      : all(needed.stored_rows), first(needed.first_row), pairs(needed.pairs) {
+    if (!needed.is_turned()) return;
+    all = needed.stored_rows / needed.cols * needed.turned.stored_cols;
+    first = needed.first_row / needed.cols * needed.turned.stored_cols + needed.turned.first;
+    step = needed.turned.step;
+  }
+
+  bool are_neighbours() const { return step == 1 && pairs.num_pairs == 0; }
+  int64_t stored_row(int64_t row) const { return first + pairs.stored_row(row) * step; }
+
+  int64_t all, first, step = 1;
+  NeighbouringPairs pairs;
+};
+
 RowSource open_quantized(const OpenedModel& model, const Needed& needed) {
-  return part_of(
-      model.quantized.open(model.checkpoint, needed.name, needed.stored_rows, needed.cols),
-      needed.first_row, needed.rows);
+  const QuantizedRows place(needed);
+  RowSource source = model.quantized.open(model.checkpoint, needed.name, place.all, needed.cols);
+  if (place.step == 1) return part_of(std::move(source), place.first, needed.rows);
+  const int64_t cols = needed.cols;
+  return {needed.rows, cols,
+          [place, cols, read = std::move(source.read)](int64_t first, int64_t count, float* out) {
+            for (int64_t row = first; row < first + count; ++row, out += cols) {
+              read(place.first + row * place.step, 1, out);
+            }
+          }};
 }
 
 // The codes of 4 bits that the checkpoint has for these rows, if they are to stay; nullopt: there
@@ -317,17 +341,18 @@ std::optional<CodeSource> open_codes(const OpenedModel& model, const Needed& nee
                                      Quantization quantize) {
   const bool stay = quantize == Quantization::kCodes || quantize == Quantization::kInt4;
   if (!stay || is_sum(model, needed)) return std::nullopt;
-  const auto all =
-      model.quantized.open_codes(model.checkpoint, needed.name, needed.stored_rows, needed.cols);
+  const QuantizedRows place(needed);
+  auto all = model.quantized.open_codes(model.checkpoint, needed.name, place.all, needed.cols);
   // An expert's input is packed in its own order.
   if (!all || (needed.is_expert && !all->column_order.empty())) return std::nullopt;
-  CodeSource codes = part_of(*all, needed.first_row, needed.rows);
-  if (needed.pairs.num_pairs == 0) return codes;
-  codes.read = [pairs = needed.pairs, cols = codes.cols, num_scales = codes.scales_of_row(),
+  if (place.are_neighbours()) return part_of(*all, place.first, needed.rows);
+  CodeSource codes = std::move(*all);
+  codes.rows = needed.rows;
+  codes.read = [place, cols = codes.cols, num_scales = codes.scales_of_row(),
                 num_bytes = codes.bytes_of_row(), read = std::move(codes.read)](
                    int64_t first, int64_t count, uint8_t* to, float* scales, uint8_t* bytes) {
     for (int64_t row = first; row < first + count; ++row, to += cols, scales += num_scales) {
-      read(pairs.stored_row(row), 1, to, scales, bytes);
+      read(place.stored_row(row), 1, to, scales, bytes);
       if (bytes != nullptr) bytes += num_bytes;
     }
   };
@@ -494,6 +519,23 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
 
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names) {
   return tensors_of(spec, names, [](const Needed&) { return true; });
+}
+
+std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names,
+                                                 const Checkpoint& files,
+                                                 const QuantizedWeights& quantized) {
+  std::vector<Checkpoint::Declared> all = needed_tensors(spec, names);
+  Weights unused;
+  size_t i = 0;
+  for_each_tensor(spec, names, unused, [&](const Needed& needed) {
+    if (!needed.is_first()) return;
+    Checkpoint::Declared& tensor = all[i++];
+    if (needed.kind != TensorKind::kMatrix || !needed.is_turned()) return;
+    if (!quantized.has(files, needed.name)) return;
+    tensor.rows = QuantizedRows(needed).all;
+    tensor.cols = needed.cols;
+  });
+  return all;
 }
 
 std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names) {

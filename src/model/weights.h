@@ -31,6 +31,10 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
 
 // Names and shapes of the tensors that load_weights() reads for a model of this spec.
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);
+// The same in the shapes that the files should have: rows of quantized matrices are outputs.
+std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names,
+                                                 const Checkpoint& files,
+                                                 const QuantizedWeights& quantized);
 // The needed tensors that are multiplied or looked up, without those that hold the matrices of many
 // experts. The first one is the embedding.
 std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names);

@@ -33,7 +33,7 @@ from make_goldens import logits_of, pinned, rounded
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # rows of a word, from its lowest bits on
 LENGTHS = (9, 30)
 TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32",
-         torch.int64: "I64", torch.int8: "I8", torch.float8_e4m3fn: "F8_E4M3",
+         torch.int64: "I64", torch.int8: "I8", torch.uint8: "U8", torch.float8_e4m3fn: "F8_E4M3",
          torch.float8_e5m2: "F8_E5M2"}
 
 
@@ -72,6 +72,11 @@ def model(family, quantization, hidden=40, heads=4, kv_heads=2, intermediate=56,
 
 
 HALF = {"torch_dtype": "float16"}
+GPT_OSS = families.GPT_OSS | {"num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": 9,
+                              "rope_theta": 1e4, "rope_scaling": {
+                                  "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0,
+                                  "beta_slow": 1.0, "truncate": False,
+                                  "original_max_position_embeddings": 128}}
 MODELS = {
     "fp8-blocks": model(families.LLAMA, fp8(weight_block_size=[128, 128],
                                             modules_to_not_convert=["lm_head"]),
@@ -113,6 +118,17 @@ MODELS = {
     "ct-packed-4-groups": model(families.QWEN3, ct("pack-quantized", {"group_0": (["Linear"], ints(
         4, "group", group_size=32, symmetric=False))}), hidden=64, heads=2, kv_heads=1,
         intermediate=96, head_dim=32),
+    "mxfp4-experts": model(GPT_OSS, {"quant_method": "mxfp4", "modules_to_not_convert": [
+        "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]},
+        hidden=96, intermediate=32, head_dim=24),
+    "ct-float-blocks-experts": model(families.OLMOE, ct("float-quantized", {"group_0": (
+        ["Linear"], floats("block", block_structure=[16, 24]))}, ignore=[
+            "lm_head", "re:.*\\.mlp\\.gate$"]), intermediate=29,
+        **{key: value for key, value in families.experts(4, 2, 0).items()
+           if key != "moe_intermediate_size"}),
+    "fp8-blocks-shared-expert": model(families.QWEN2_MOE, fp8(weight_block_size=[16, 8]),
+                                      shared_expert_intermediate_size=27,
+                                      **families.experts(4, 2, 19)),
     "awq-fused-neighbouring-pairs": model(families.GLM4, awq(24), hidden=48,
                                           intermediate=72, head_dim=12) | HALF,
 }
@@ -289,11 +305,31 @@ def make_awq(draw, module, shape, config, dtype):
     return parts, values.T.contiguous()
 
 
+E2M1 = numpy.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], numpy.float32)
+
+
+def make_mxfp4(draw, shape):
+    """Matrices one below the other; among their powers of two the least that are not 0."""
+    count, rows, cols = shape
+    codes = draw.integers(0, 15, (count, rows, cols // 32, 32)).astype(numpy.uint8)
+    largest = math.frexp(math.sqrt(3 / cols) / 6)[1]
+    powers = (draw.integers(-1, 0, codes.shape[:3]) + largest + 127).astype(numpy.uint8)
+    powers[0, 0, 0], powers[-1, -1, -1], powers[0, 1, 0] = 0, 1, 2
+    parts = {"blocks": torch.from_numpy(codes[..., 0::2] | codes[..., 1::2] << 4),
+             "scales": torch.from_numpy(powers)}
+    exponent = powers.astype(numpy.int32) - 127
+    scale = numpy.where(exponent < -126 + 1, 0, numpy.ldexp(numpy.float32(1), exponent))
+    values = (E2M1[codes] * scale[..., None]).astype(numpy.float32)
+    return parts, torch.from_numpy(values.reshape(shape))
+
+
 MAKE = {"fp8": make_fp8, "fbgemm_fp8": make_fp8, "compressed-tensors": make_ct, "gptq": make_gptq,
         "awq": make_awq}
 
 
 def is_quantized(module, config):
+    if config["quant_method"] == "mxfp4" or module.endswith("shared_expert_gate"):
+        return False
     if module == "lm_head":
         return config.get("lm_head", False)
     return not any(re.match(entry[3:], module) for entry in config.get("ignore", [])
@@ -334,12 +370,39 @@ def read_safetensors(path):
     return tensors
 
 
+def make_experts(draw, name, parameter, quantization, stored_type, published):
+    """(parts, {name: values}) of the experts of a layer, whose values the parameter gets; `published` has
+    the names of an expert's matrices."""
+    if quantization["quant_method"] == "mxfp4":
+        parts, values = make_mxfp4(draw, tuple(parameter.transpose(1, 2).shape))
+        parameter.copy_(values.transpose(1, 2))
+        return {f"{name}_{part}": tensor for part, tensor in parts.items()}, {
+            name: values.reshape(-1, values.shape[-1])}
+    tensors, matrices = {}, {}
+    for expert, rows in enumerate(parameter):
+        for module, matrix in zip(published, rows.chunk(len(published))):
+            module = name[:name.index("experts.")] + module.format(expert).removesuffix(".weight")
+            parts, values = MAKE[quantization["quant_method"]](
+                draw, module, tuple(matrix.shape), quantization, stored_type)
+            tensors |= {f"{module}.{part}": tensor for part, tensor in parts.items()}
+            matrix.copy_(values)
+            matrices[module + ".weight"] = values
+    return tensors, matrices
+
+
+def of_matrix(values):
+    return {"shape": list(values.shape), "float32": fnv(values), "bfloat16": fnv(values.bfloat16())}
+
+
 def write_model(directory, name, config):
     quantization = config["quantization_config"]
     plain = {key: value for key, value in config.items() if key != "quantization_config"}
     stored_type = getattr(torch, config["torch_dtype"])
     exact = families.make_model(plain, torch.float32, None)
     draw = Draw([ord(c) for c in name])
+    family = config["model_type"]
+    names_of = families.PUBLISHED.get(family, families.PUBLISHED["others"])
+    block = ".block_sparse_moe." if family == "mixtral" else ".mlp."
     tensors, matrices = {}, {}
     for parameter_name, parameter in exact.named_parameters():
         module = parameter_name.removesuffix(".weight")
@@ -349,11 +412,19 @@ def write_model(directory, name, config):
                 draw, module, tuple(parameter.shape), quantization, stored_type)
             tensors |= {f"{module}.{part}": tensor for part, tensor in parts.items()}
             parameter.copy_(values)
-            matrices[parameter_name] = {"shape": list(values.shape), "float32": fnv(values),
-                                        "bfloat16": fnv(values.bfloat16())}
+            matrices[parameter_name] = of_matrix(values)
+        elif parameter_name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            published = names_of.get(parameter_name.split(".mlp.")[1]) or names_of.get(
+                "mlp." + parameter_name.split(".mlp.")[1], ("",))
+            parts, found = make_experts(draw, parameter_name.replace(".mlp.", block), parameter,
+                                        quantization, stored_type,
+                                        [part.removeprefix("block_sparse_moe.") for part in published])
+            tensors |= parts
+            matrices |= {key: of_matrix(values) for key, values in found.items()}
         else:
-            tensors[parameter_name] = parameter.to(stored_type)
-            parameter.copy_(tensors[parameter_name])
+            stored = parameter_name.replace("mlp.gate.", block[1:] + "gate.")
+            tensors[stored] = parameter.to(stored_type)
+            parameter.copy_(tensors[stored])
     coarse = families.make_model(plain, torch.bfloat16, None)
     for target, source in zip(coarse.parameters(), exact.parameters()):
         target.copy_(source)
@@ -415,7 +486,16 @@ def by_gptqmodel(parts, module, shape, config):
     return ((codes - zeros[group]) * parts["scales"].float()[group]).T
 
 
-LIBRARIES = {"compressed-tensors": by_compressed_tensors, "fp8": by_transformers, "gptq": by_gptqmodel,
+def by_transformers_mxfp4(parts, module, shape, config):
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    values = convert_moe_packed_tensors(parts["blocks"], parts["scales"],
+                                        dtype=torch.float32).transpose(1, 2)
+    values = values + 0.0  # without -0
+    tiny = (parts["scales"] < 2)[..., None].expand(-1, -1, -1, 32).reshape(values.shape)
+    return torch.where(tiny, 0.0 * values.sign(), values).reshape(shape)
+
+
+LIBRARIES = {"mxfp4": by_transformers_mxfp4, "compressed-tensors": by_compressed_tensors, "fp8": by_transformers, "gptq": by_gptqmodel,
              "awq": by_gptqmodel}
 
 
@@ -427,8 +507,9 @@ def check(directory):
     equal = unknown = 0
     for name, expected in matrices.items():
         module = name.removesuffix(".weight")
+        joints = (module + ".", module + "_")
         parts = {part[len(module) + 1:]: tensor for part, tensor in tensors.items()
-                 if part.startswith(module + ".") and not part.endswith(".bias")}
+                 if part.startswith(joints) and not part.endswith("bias")}
         library = LIBRARIES.get(config["quant_method"])
         values = library(parts, module, tuple(expected["shape"]), config) if library else None
         if values is None:

@@ -16,13 +16,15 @@ namespace pagedinfer {
 class JsonObject;
 
 // How the matrices of a checkpoint are stored. A matrix is a module with the name M, whose tensors
-// are M.weight, or M.NAME for the names in `parts`.
+// are M.weight, or M.NAME for the names in `parts`. Its rows are outputs, whatever they are in a
+// checkpoint that is not quantized.
 struct StoredForm {
   std::string description = {};         // "gptq, 4 bits, groups of 128"
   std::vector<std::string> notes = {};  // parts of the method that have no effect here
   std::vector<std::string_view> parts = {};
   // The name of the part with the numbers, if it is always the same.
   std::string_view codes = {};
+  char joint = '.';  // between M and NAME
   // Opens a matrix. Throws Error, naming the tensor, if one is missing or is not what the form
   // says. The files must outlive the source.
   std::function<RowSource(const Checkpoint& files, const std::string& module, int64_t rows,
@@ -41,11 +43,12 @@ StoredForm read_fp8(const JsonObject& config);
 StoredForm read_compressed_tensors(const JsonObject& config);
 StoredForm read_gptq(const JsonObject& config);
 StoredForm read_awq(const JsonObject& config);
+StoredForm read_mxfp4(const JsonObject& config);
 
 // What to do with a checkpoint that cannot be read, as the end of a message.
 constexpr std::string_view kTakeAnother =
     "; take the checkpoint that is not quantized (--quantize int8 makes its weights int8), or one "
     "of "
-    "fp8, compressed-tensors, gptq or awq";
+    "fp8, compressed-tensors, gptq, awq or mxfp4";
 
 }  // namespace pagedinfer

@@ -21,7 +21,7 @@ struct Method {
 
 constexpr Method kMethods[] = {
     {"fp8", read_fp8},   {"fbgemm_fp8", read_fp8}, {"compressed-tensors", read_compressed_tensors},
-    {"gptq", read_gptq}, {"awq", read_awq},
+    {"gptq", read_gptq}, {"awq", read_awq},        {"mxfp4", read_mxfp4},
 };
 
 // Of the whole model, or in models of pictures too, of the text model.
@@ -47,6 +47,10 @@ std::string without_weight(const std::string& name) {
   return name.ends_with(kEnd) ? name.substr(0, name.size() - kEnd.size()) : name;
 }
 
+std::string part_name(const StoredForm& form, const std::string& module, std::string_view part) {
+  return fmt::format("{}{}{}", module, form.joint, part);
+}
+
 bool is_float(const StoredTensor& tensor) {
   return std::ranges::find(kFloatTypes, tensor.type) != std::end(kFloatTypes);
 }
@@ -69,7 +73,7 @@ bool QuantizedWeights::has(const Checkpoint& files, const std::string& name) con
   if (!form_.open) return false;
   const std::string module = without_weight(name);
   const auto has_part = [&](std::string_view part) {
-    return part != "weight" && files.contains(fmt::format("{}.{}", module, part));
+    return part != "weight" && files.contains(part_name(form_, module, part));
   };
   return std::ranges::any_of(form_.parts, has_part) ||
          (files.contains(name) && !is_float(files.stored(name)));
@@ -93,14 +97,14 @@ std::optional<CodeSource> QuantizedWeights::open_codes(const Checkpoint& files,
 
 void QuantizedWeights::read_ahead(const Checkpoint& files, const std::string& name) const {
   for (const std::string_view part : form_.parts) {
-    const std::string tensor = fmt::format("{}.{}", without_weight(name), part);
+    const std::string tensor = part_name(form_, without_weight(name), part);
     if (files.contains(tensor)) files.read_ahead(tensor);
   }
 }
 
 void QuantizedWeights::give_back(const Checkpoint& files, const std::string& name) const {
   for (const std::string_view part : form_.parts) {
-    const std::string tensor = fmt::format("{}.{}", without_weight(name), part);
+    const std::string tensor = part_name(form_, without_weight(name), part);
     if (files.contains(tensor)) files.give_back(tensor);
   }
 }

@@ -103,8 +103,8 @@ constexpr const char* kInt8 = R"({"num_bits": 8, "type": "int", "strategy": "cha
 TEST_CASE("methods of quantization that are not supported are refused by name, with what to do") {
   const std::string advice = "; take the checkpoint that is not quantized";
   for (const std::string method :
-       {"bitsandbytes", "gguf", "torchao", "hqq", "mxfp4", "modelopt", "quark", "aqlm", "vptq",
-        "eetq", "higgs", "quanto", "bitnet", "spqr", "fp_quant", "auto-round", "nvfp4"}) {
+       {"bitsandbytes", "gguf", "torchao", "hqq", "modelopt", "quark", "aqlm", "vptq", "eetq",
+        "higgs", "quanto", "bitnet", "spqr", "fp_quant", "auto-round", "nvfp4"}) {
     const std::string error =
         refusal_of_config(fmt::format(R"({{"quant_method": "{}", "bits": 4}})", method));
     CAPTURE(error);
@@ -387,6 +387,10 @@ TEST_CASE("groups and words that do not divide a matrix are refused") {
        "weight_scale' is of a matrix of 60 columns, expected a multiple of 7"},
       {"gptq-4-order", "\"intermediate_size\": 56", "\"intermediate_size\": 57",
        "qweight' is of a matrix of 57 rows, expected a multiple of 8"},
+      {"mxfp4-experts", "\"intermediate_size\": 32", "\"intermediate_size\": 33",
+       "gate_up_proj_blocks' has shape [5, 64, 3, 16], expected [5, 66, 3, 16]"},
+      {"mxfp4-experts", "\"num_local_experts\": 5", "\"num_local_experts\": 4",
+       "tensor 'model.layers.0.mlp.router.weight' has shape [5, 96], expected [4, 96]"},
       {"ct-int-mixed", "\"Linear\"", "\"Conv1d\"",
        "'model.layers.0.self_attn.v_proj' is quantized in the checkpoint, but not by"},
       {"ct-int-mixed", "\"Linear\"", "\"Embedding\"",
