@@ -81,7 +81,7 @@ bool Engine::fill_window(const EnginePorts& ports) {
 // Launches the next step, and retires the step before it while the device computes.
 void Engine::step(const EnginePorts& ports) {
   Step next{.stats = {.begin = parts_.clock()}};
-  next.plan = scheduler_.plan();
+  next.plan = scheduler_.plan([this](const Sequence& seq) { requests_.on_admit(seq); });
   flatten(next.plan);
   next.stats.times.plan = parts_.clock() - next.stats.begin;
   for (const Sequence* const seq : scheduler_.sequences_of(next.plan)) {

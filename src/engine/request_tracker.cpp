@@ -40,6 +40,16 @@ bool has_work(const Request& request) {
   return request.sampling.max_tokens > 0 || scores;
 }
 
+// The sequences that a request has from its first token on.
+int num_places(const Request& request, int num_samples) {
+  return num_samples * request.sampling.beams.width;
+}
+
+// What a prompt that is held back takes, in tokens.
+int64_t tokens_of(const Request& request) {
+  return std::ssize(request.prompt) + int64_t{sizeof(Request) / sizeof(TokenId)};
+}
+
 }  // namespace
 
 void RequestTracker::submit(EngineLine line, double now, const Done& done) {
@@ -60,13 +70,38 @@ void RequestTracker::begin(std::unique_ptr<Line> line, double now, const Done& d
   for (Prompt& prompt : line->prompts) {
     const Request& request = prompt.computed.request;
     if (!has_work(request)) continue;
-    scheduler_.submit(request);
     line->num_left += request.num_samples;
     prompts_.emplace(&request, &prompt);
+    scheduler_.hold_back(tokens_of(request));
   }
   if (line->num_left == 0) return answer(*line, now, done);
-  const Line* const key = line.get();
+  Line* const key = line.get();
   lines_.emplace(key, std::move(line));
+  submit_next(*key);
+}
+
+// Submits the next prompt of the line that has work, if the line may have more sequences.
+void RequestTracker::submit_next(Line& line) {
+  while (!line.is_waiting && line.num_submitted < line.prompts.size()) {
+    const Request& request = line.prompts[line.num_submitted].computed.request;
+    if (has_work(request)) {
+      const int num_admitted = line.num_admitted + num_places(request, request.num_samples);
+      if (line.num_admitted > 0 && num_admitted > scheduler_.limits().max_running) return;
+      scheduler_.hold_back(-tokens_of(request));
+      scheduler_.submit(request);
+      line.is_waiting = true;
+    }
+    ++line.num_submitted;
+  }
+}
+
+void RequestTracker::on_admit(const Sequence& seq) {
+  Line& line = *prompt_of(seq).line;
+  const Request& latest = line.prompts[line.num_submitted - 1].computed.request;
+  if (!line.is_waiting || seq.request != &latest) return;
+  line.is_waiting = false;
+  line.num_admitted += num_places(latest, latest.num_samples);
+  submit_next(line);
 }
 
 std::unique_ptr<RequestTracker::Line> RequestTracker::make_line(
@@ -192,7 +227,8 @@ void RequestTracker::finish(Sequence seq, const Result<>& step, double now, cons
   }
   if (prompt.forms) prompt.forms->end(seq.sample);
   line.num_left -= seq.num_samples();
-  if (line.num_left > 0) return;
+  line.num_admitted -= num_places(*seq.request, seq.num_samples());
+  if (line.num_left > 0) return submit_next(line);
   answer(line, now, done);
   for (const Prompt& of_line : line.prompts) prompts_.erase(&of_line.computed.request);
   lines_.erase(&line);

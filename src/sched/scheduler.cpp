@@ -125,16 +125,17 @@ int64_t Scheduler::submit(const Request& request) {
               : request.num_samples > 1                    ? age + 1
                                                            : kShareNone;
   waiting_.insert(age, SequenceGroup{{std::move(seq)}});
-  batch_ended_ = false;
+  batch_ended_ = input_ended_;
   return age;
 }
 
-// Counts tokens only if the waiting sequences could have too many.
+// Counts tokens only if there could be too many.
 bool Scheduler::window_full() const {
   if (num_waiting() >= limits_.max_waiting) return true;
-  const int64_t max_tokens = limits_.max_waiting_tokens;
-  if (int64_t{num_waiting()} * limits_.max_model_len < max_tokens) return false;
-  int64_t num_tokens = 0;
+  const int64_t max_tokens =
+      std::min(limits_.max_waiting_tokens, int64_t{limits_.max_waiting} * limits_.max_model_len);
+  if (num_held_back_ + int64_t{num_waiting()} * limits_.max_model_len < max_tokens) return false;
+  int64_t num_tokens = num_held_back_;
   for (const auto& [age, group] : waiting_) {
     for (const Sequence& seq : group.members) num_tokens += std::ssize(seq.tokens);
   }
@@ -158,14 +159,14 @@ void Scheduler::draft(int64_t age, std::span<const TokenId> tokens) {
   seq.num_drafted = static_cast<int>(tokens.size());
 }
 
-StepPlan Scheduler::plan() {
+StepPlan Scheduler::plan(const OnAdmit& on_admit) {
   CHECK(!must_commit_);
   StepPlan plan;
   plan.chunks.reserve(running_.size() + 1);
   plan.draws.reserve(running_.size() + 1);
   serve_decodes(plan);
   continue_prompts(plan);
-  if (plan.num_preempted == 0) admit(plan);
+  if (plan.num_preempted == 0) admit(plan, on_admit);
 
   plan.copies = std::exchange(fork_copies_, {});
   const std::vector<KvCopy> copies = pool_.take_copies();
@@ -262,7 +263,7 @@ int Scheduler::cut_scores(const Sequence& seq, int count, int max_extra) const {
 // First come, first served: a group that does not fit blocks all younger ones. In continuous
 // batching a group is admitted in the step that computes its first chunk: earlier it would hold
 // blocks without using them.
-void Scheduler::admit(StepPlan& plan) {
+void Scheduler::admit(StepPlan& plan, const OnAdmit& on_admit) {
   const bool is_static = limits_.batching == Batching::kStatic;
   if (is_static && (!running_.empty() || batch_is_filling())) return;
 
@@ -295,6 +296,7 @@ void Scheduler::admit(StepPlan& plan) {
     plan.num_found += first.skip_cached();
     plan.num_admitted += static_cast<int>(group.members.size());
     running_.insert(waiting_.extract(waiting_.begin()));
+    if (on_admit) on_admit(first);
     catch_up(group, num_running, plan);
   }
 }

@@ -7,6 +7,7 @@
 // Plan 2 then continues from placeholder tokens of step 1 (core/batch.h).
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <span>
 
@@ -55,6 +56,8 @@ class Scheduler {
   void end_batch() { batch_ended_ = true; }
   void end_input() { batch_ended_ = input_ended_ = true; }
   bool input_ended() const { return input_ended_; }
+  // Counts `change` more tokens for the window: of prompts that the caller holds back.
+  void hold_back(int64_t change) { num_held_back_ += change; }
   bool window_full() const;
   bool idle() const { return waiting_.empty() && running_.empty() && leaving_.empty(); }
   // Whether plan() has nothing to compute before more input comes: nothing runs, and nothing waits
@@ -75,7 +78,10 @@ class Scheduler {
   // empty only if nothing runs, and nothing waits or a static batch is still filling. After a plan
   // that is not empty, call advance() or abort(). REQUIRES: the plan before is advanced, and
   // committed unless it may overlap.
-  StepPlan plan();
+  // Calls `on_admit` for each sequence that it admits, also again after a preemption. `on_admit`
+  // may submit() a request, which the same plan may admit.
+  using OnAdmit = std::function<void(const Sequence&)>;
+  StepPlan plan(const OnAdmit& on_admit = {});
 
   // Call this after `plan` is launched. From now on its chunks count as computed, and each chunk
   // that completes appends a placeholder token to its sequence. When the prompt of several samples
@@ -124,6 +130,7 @@ class Scheduler {
   // that is not const.
   std::vector<const KvLease*> leases() const;
 
+  const SchedulerLimits& limits() const { return limits_; }
   const GroupQueue& running() const { return running_; }
   const GroupQueue& waiting() const { return waiting_; }
   // In sequences.
@@ -136,7 +143,7 @@ class Scheduler {
   bool batch_is_filling() const;
   void serve_decodes(StepPlan& plan);
   void continue_prompts(StepPlan& plan);
-  void admit(StepPlan& plan);
+  void admit(StepPlan& plan, const OnAdmit& on_admit);
   bool catch_up(SequenceGroup& group, int num_places, StepPlan& plan);
   int next_chunk(const StepPlan& plan, int end, int num_pending) const;
   int cut_scores(const Sequence& seq, int count, int max_scores) const;
@@ -154,6 +161,7 @@ class Scheduler {
   bool batch_ended_ = false, input_ended_ = false;
   bool must_commit_ = false;  // before the next plan()
   int64_t next_age_ = 0;
+  int64_t num_held_back_ = 0;        // as hold_back()
   std::vector<KvCopy> fork_copies_;  // for the next plan()
   GroupQueue waiting_;               // hold no lease
   GroupQueue running_;  // hold a lease for all their known tokens but, at most, the last

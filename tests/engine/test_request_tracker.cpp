@@ -1,6 +1,7 @@
 // What the tracker makes of the tokens of a request.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -59,26 +60,29 @@ class Scene {
       stats = answer_stats;
     };
     tracker.submit({std::move(request)}, ++now, done);
-    while (!scheduler.idle()) {
-      StepPlan plan = scheduler.plan();
-      for (const Sequence* seq : scheduler.sequences_of(plan)) tracker.on_step(*seq, ++now);
-      score_prompts(plan);
-      scheduler.advance(plan);
-      std::vector<DrawnToken> tokens;
-      for (const Draw& draw : plan.draws) {
-        const Sequence& seq = *scheduler.find(draw);
-        tokens.push_back(draws(seq.sample, draw.position - seq.num_prompt()));
-      }
-      auto committed = scheduler.commit(
-          plan, tokens,
-          [&](const Sequence& seq, const DrawnToken& token) {
-            return tracker.on_token(seq, token, ++now);
-          },
-          [&](const Sequence& beam) { return tracker.roles_in_beam(beam); });
-      for (Sequence& seq : committed.finished) tracker.finish(std::move(seq), {}, ++now, done);
-    }
+    while (!scheduler.idle()) step(draws, done);
     REQUIRE(answers.size() == 1);
     return std::move(answers.front());
+  }
+
+  // Computes a step.
+  void step(const Draws& draws, const RequestTracker::Done& done) {
+    StepPlan plan = scheduler.plan([&](const Sequence& seq) { tracker.on_admit(seq); });
+    for (const Sequence* seq : scheduler.sequences_of(plan)) tracker.on_step(*seq, ++now);
+    score_prompts(plan);
+    scheduler.advance(plan);
+    std::vector<DrawnToken> tokens;
+    for (const Draw& draw : plan.draws) {
+      const Sequence& seq = *scheduler.find(draw);
+      tokens.push_back(draws(seq.sample, draw.position - seq.num_prompt()));
+    }
+    auto committed = scheduler.commit(
+        plan, tokens,
+        [&](const Sequence& seq, const DrawnToken& token) {
+          return tracker.on_token(seq, token, ++now);
+        },
+        [&](const Sequence& beam) { return tracker.roles_in_beam(beam); });
+    for (Sequence& seq : committed.finished) tracker.finish(std::move(seq), {}, ++now, done);
   }
 
   // A choice that draws these tokens, each with the log probability -0.5 less its place.
@@ -340,6 +344,72 @@ TEST_CASE("the prompts of a line are answered together, in their order") {
   for (size_t i = 0; i < 6; ++i) CHECK(completion.choices[i].tokens.size() == 2 + i % 2);
   CHECK(completion.num_completion_tokens == 3 * (2 + 3));
   CHECK(scene.stats.token_times.size() == 6);
+}
+
+TEST_CASE("a line of 1,024 prompts of 64 samples goes behind the lines that wait after each") {
+  constexpr int kBehind = 10;
+  Scene scene;
+  Request request = asking(-1, 2);
+  request.num_samples = request.num_returned = kMaxSamples;
+  std::vector<Request> others(1023, request);
+  request.head.index = kBehind;
+  request.more = std::move(others);
+  std::vector<int64_t> answered;
+  const auto done = [&](const Completion& answer, const RequestStats&) {
+    answered.push_back(answer.head.index);
+  };
+  scene.tracker.submit({std::move(request)}, 0, done);
+  for (int i = 0; i < kBehind; ++i) {
+    Request single = asking(-1, 2);
+    single.head.index = i;
+    scene.tracker.submit({std::move(single)}, 0, done);
+  }
+  CHECK(scene.scheduler.num_waiting() == 1 + kBehind);
+  int64_t num_drawn = 0, num_steps = 0;
+  const auto draw = [&](int, int) { return ++num_drawn, drawn(0, -1.0f); };
+  while (answered.size() < kBehind && ++num_steps < 1000) scene.step(draw, done);
+  CHECK(answered.size() == kBehind);
+  CHECK(std::ranges::is_sorted(answered));
+  CHECK(num_drawn < 2 * 2 * kMaxSamples);  // two prompts' samples
+  scene.scheduler.clear();
+}
+
+TEST_CASE("a line of several prompts has no more than its share of sequences, and goes on") {
+  Scene scene;
+  Request request = asking(-1, 2);
+  request.num_samples = request.num_returned = 40;  // of 64 that may run
+  std::vector<Request> others(2, request);
+  request.more = std::move(others);
+  const Completion completion = scene.answer(request, [&](int, int) {
+    CHECK(scene.scheduler.num_running() <= 40);
+    return drawn(0, -1.0f);
+  });
+  CHECK(completion.choices.size() == 3 * 40);
+}
+
+TEST_CASE("prompts of a line share a step while they have room, and its window counts them all") {
+  Scene scene;
+  Request request = asking(-1, 2);
+  std::vector<Request> others(99, request);
+  request.more = std::move(others);
+  const auto done = [](const Completion& answer, const RequestStats&) {
+    CHECK(answer.choices.size() == 100);
+  };
+  scene.tracker.submit({std::move(request)}, 0, done);
+  const auto draw = [](int, int) { return drawn(0, -1.0f); };
+  int max_running = 0;
+  while (!scene.scheduler.idle()) {
+    scene.step(draw, done);
+    max_running = std::max(max_running, scene.scheduler.num_running());
+    CHECK(scene.scheduler.num_waiting() <= 1);
+  }
+  CHECK(max_running > 40);  // of 64 blocks, less the reserve
+
+  Scheduler window(scene.pool, {.max_waiting = 8, .max_waiting_tokens = 1000});
+  window.hold_back(999);
+  CHECK(!window.window_full());
+  window.hold_back(1);
+  CHECK(window.window_full());
 }
 
 TEST_CASE("the trace has the draws of each choice, and of a beam the rows of its own tokens") {
