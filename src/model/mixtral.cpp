@@ -15,7 +15,7 @@ void read_mixtral(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
               .norm_eps = 1e-5},
              spec);
   expect_activation(config, "hidden_act", Activation::kSilu);
-  read_rope(config, {}, spec);
+  read_rope(config, {.theta = 1000000.0}, spec);
   read_equal_windows(config, read_window(config, 0), spec);
   read_experts(config, {.count_key = "num_local_experts", .count = 8, .per_token = 2}, spec);
   names.assign(2, usual_names("model.", "lm_head.weight", spec));
