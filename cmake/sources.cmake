@@ -12,6 +12,8 @@ set(pagedinfer_core_sources
   src/settings/values.cpp
   src/io/file_names.cpp
   src/io/unpacker.cpp
+  src/io/gguf_file.cpp
+  src/io/gguf_header.cpp
   src/io/input_bytes.cpp
   src/io/interrupt.cpp
   src/io/json_extent.cpp

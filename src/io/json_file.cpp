@@ -204,13 +204,14 @@ JsonFile::JsonFile(const std::string& path, Problems* problems) : path_(path), p
   parse(load(path));
 }
 
-JsonFile::JsonFile(std::string path, std::string_view bytes) : path_(std::move(path)) {
+JsonFile::JsonFile(std::string path, std::string_view bytes, Problems* problems)
+    : path_(std::move(path)), problems_(problems) {
   parse(simdjson::padded_string(bytes));
 }
 
 void JsonFile::parse(const simdjson::padded_string& text) {
   element root;
-  if (const auto error = parse_model_json(parser_, text).get(root); error != simdjson::SUCCESS) {
+  if (const auto error = parse_model_json(*parser_, text).get(root); error != simdjson::SUCCESS) {
     throw Error(fmt::format("{}: not JSON: {}", path_, simdjson::error_message(error)));
   }
   if (root.get(root_) != simdjson::SUCCESS) {

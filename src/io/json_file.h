@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -89,7 +90,7 @@ class JsonFile {
  public:
   explicit JsonFile(const std::string& path, Problems* problems = nullptr);
   // Parses `bytes`; `path` is for messages.
-  JsonFile(std::string path, std::string_view bytes);
+  JsonFile(std::string path, std::string_view bytes, Problems* problems = nullptr);
 
   JsonObject root() const { return {path_, "", root_, problems_}; }
 
@@ -98,7 +99,8 @@ class JsonFile {
 
   std::string path_;
   Problems* problems_ = nullptr;
-  simdjson::dom::parser parser_;
+  // Elsewhere, because elements refer to it.
+  std::unique_ptr<simdjson::dom::parser> parser_ = std::make_unique<simdjson::dom::parser>();
   simdjson::dom::object root_;
 };
 

@@ -87,23 +87,6 @@ StoredTensor parse_tensor(const JsonObject& fields, const std::string& path,
   return tensor;
 }
 
-void check_overlaps(const std::string& path, const StoredTensors& tensors) {
-  std::vector<const StoredTensors::value_type*> order;
-  for (const auto& entry : tensors) {
-    if (!entry.second.bytes.empty()) order.push_back(&entry);
-  }
-  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return a->second.bytes.data() < b->second.bytes.data();
-  });
-  for (size_t i = 1; i < order.size(); ++i) {
-    const auto& before = order[i - 1]->second.bytes;
-    if (order[i]->second.bytes.data() < before.data() + before.size()) {
-      throw Error(fmt::format("{}: tensors '{}' and '{}' overlap", path,
-                              shortened(order[i - 1]->first), shortened(order[i]->first)));
-    }
-  }
-}
-
 }  // namespace
 
 int bits_of_type(std::string_view type) {
@@ -138,6 +121,23 @@ StoredTensors parse_safetensors(const std::string& path, std::span<const std::by
   }
   check_overlaps(path, tensors);
   return tensors;
+}
+
+void check_overlaps(const std::string& path, const StoredTensors& tensors) {
+  std::vector<const StoredTensors::value_type*> order;
+  for (const auto& entry : tensors) {
+    if (!entry.second.bytes.empty()) order.push_back(&entry);
+  }
+  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return a->second.bytes.data() < b->second.bytes.data();
+  });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const auto& before = order[i - 1]->second.bytes;
+    if (order[i]->second.bytes.data() < before.data() + before.size()) {
+      throw Error(fmt::format("{}: tensors '{}' and '{}' overlap", path,
+                              shortened(order[i - 1]->first), shortened(order[i]->first)));
+    }
+  }
 }
 
 }  // namespace pagedinfer
