@@ -184,6 +184,7 @@ set(pagedinfer_core_sources
   src/model/quantized/block_scales.cpp
   src/model/quantized/compressed_tensors.cpp
   src/model/quantized/fp8.cpp
+  src/model/quantized/gguf_blocks.cpp
   src/model/quantized/gptq.cpp
   src/model/quantized/mxfp4.cpp
   src/model/quantized/quantized_weights.cpp
