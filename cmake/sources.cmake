@@ -22,6 +22,7 @@ set(pagedinfer_core_sources
   src/io/line_reader.cpp
   src/io/mapped_file.cpp
   src/io/model_folder.cpp
+  src/io/model_store.cpp
   src/io/name_pattern.cpp
   src/io/open_file.cpp
   src/io/packer.cpp

@@ -47,26 +47,24 @@ std::optional<RowTemplate> row_template_of(const Config& config) {
   return RowTemplate::of_messages(config.message_template);
 }
 
-ChatSettings make_chat_settings(const Config& config, const std::string& model_dir,
+ChatSettings make_chat_settings(const Config& config, const ModelStore& model,
                                 const Tokenizer* tokenizer) {
-  ChatSettings chat = {
-      .format = read_chat_format(model_dir, config.chat_template, config.chat_date),
-      .rows = row_template_of(config),
-      .wrap_prompts = config.chat,
-      .system = config.system,
-      .escape_special = config.escape_special};
+  ChatSettings chat = {.format = read_chat_format(model, config.chat_template, config.chat_date),
+                       .rows = row_template_of(config),
+                       .wrap_prompts = config.chat,
+                       .system = config.system,
+                       .escape_special = config.escape_special};
   chat.ends_of_turn = find_ends_of_turn(chat.format, tokenizer);
   if (tokenizer != nullptr) chat.thoughts = thought_marks(*tokenizer);
   return chat;
 }
 
-void check_chat(const ChatSettings& settings, const std::string& model_dir,
-                const Tokenizer* tokenizer) {
+void check_chat(const ChatSettings& settings, const ModelStore& model, const Tokenizer* tokenizer) {
   if (!settings.wrap_prompts) return;
   if (!settings.format.problem.empty()) {
-    throw Error(fmt::format("--chat: {}: {}", model_dir, settings.format.problem));
+    throw Error(fmt::format("--chat: {}: {}", model.path(), settings.format.problem));
   }
-  if (tokenizer == nullptr) throw Error(fmt::format("--chat: {} has no tokenizer", model_dir));
+  if (tokenizer == nullptr) throw Error(fmt::format("--chat: {} has no tokenizer", model.path()));
 }
 
 std::vector<TokenId> find_ends_of_turn(const ChatFormat& format, const Tokenizer* tokenizer) {

@@ -35,12 +35,11 @@ struct ChatSettings {
 std::optional<RowTemplate> row_template_of(const Config& config);
 
 // The settings of a run. The tokenizer may be null. Throws Error if a file cannot be read.
-ChatSettings make_chat_settings(const Config& config, const std::string& model_dir,
+ChatSettings make_chat_settings(const Config& config, const ModelStore& model,
                                 const Tokenizer* tokenizer);
 
 // Throws Error if all prompts become conversations but the template or the tokenizer is missing.
-void check_chat(const ChatSettings& settings, const std::string& model_dir,
-                const Tokenizer* tokenizer);
+void check_chat(const ChatSettings& settings, const ModelStore& model, const Tokenizer* tokenizer);
 
 // The tokens that end a turn: the tokenizer's eos_token, and tokens that a probe of the template
 // finds. Empty if there is no template, or if the tokenizer has no such token. The tokenizer may be

@@ -26,7 +26,6 @@ struct OtherFile {
 constexpr OtherFile kOtherFiles[] = {
     {"adapter_config", ".json",
      "of a LoRA adapter: give this folder to --lora, and its base model to --model"},
-    {"", ".gguf", "GGUF, which is not read: use the safetensors that it was made of"},
     {"consolidated", ".safetensors",
      "weights of another layout: use the files as Hugging Face transformers has them"},
     {"pytorch_model", ".bin",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "core/error.h"
 #include "core/refusal.h"
@@ -28,23 +29,27 @@ std::optional<DType> dtype_of(std::string_view type) {
 Checkpoint::Checkpoint(const std::string& dir) {
   const std::string single = dir + "/model.safetensors";
   const std::string index = single + ".index.json";
+  std::vector<MappedFile> files;
   if (file_exists(single)) {
     source_ = single;
-    tensors_ = add_file(single);
+    tensors_ = add_file(single, files);
   } else if (file_exists(index)) {
     source_ = index;
-    add_shards(dir, index);
+    add_shards(dir, index, files);
   } else {
     throw Error(fmt::format("{}: has neither model.safetensors nor model.safetensors.index.json{}",
                             dir, other_model_files(dir)));
   }
+  files_ = std::make_shared<const std::vector<MappedFile>>(std::move(files));
   align();
 }
 
 Checkpoint Checkpoint::of_file(const std::string& path) {
   Checkpoint checkpoint;
   checkpoint.source_ = path;
-  checkpoint.tensors_ = checkpoint.add_file(path);
+  std::vector<MappedFile> files;
+  checkpoint.tensors_ = add_file(path, files);
+  checkpoint.files_ = std::make_shared<const std::vector<MappedFile>>(std::move(files));
   checkpoint.align();
   return checkpoint;
 }
@@ -71,8 +76,10 @@ Checkpoint::Checkpoint(const std::string& source, DType type, const std::vector<
     }
     total += (bytes_of(d) + kAlignment - 1) / kAlignment * kAlignment;
   }
-  files_.push_back(MappedFile::zeros(static_cast<size_t>(total)));
-  std::span<const std::byte> rest = files_.back().bytes();
+  std::vector<MappedFile> files;
+  files.push_back(MappedFile::zeros(static_cast<size_t>(total)));
+  std::span<const std::byte> rest = files.back().bytes();
+  files_ = std::make_shared<const std::vector<MappedFile>>(std::move(files));
   for (const Declared& d : tensors) {
     const auto bytes = static_cast<size_t>(bytes_of(d));
     const std::string_view name = type == DType::kF32   ? "F32"
@@ -83,12 +90,19 @@ Checkpoint::Checkpoint(const std::string& source, DType type, const std::vector<
   }
 }
 
-Checkpoint::Tensors Checkpoint::add_file(const std::string& path) {
-  files_.emplace_back(path);
-  return parse_safetensors(path, files_.back().bytes());
+Checkpoint::Checkpoint(std::string source, std::shared_ptr<const std::vector<MappedFile>> files,
+                       StoredTensors tensors)
+    : source_(std::move(source)), files_(std::move(files)), tensors_(std::move(tensors)) {
+  align();
 }
 
-void Checkpoint::add_shards(const std::string& dir, const std::string& index_path) {
+Checkpoint::Tensors Checkpoint::add_file(const std::string& path, std::vector<MappedFile>& files) {
+  files.emplace_back(path);
+  return parse_safetensors(path, files.back().bytes());
+}
+
+void Checkpoint::add_shards(const std::string& dir, const std::string& index_path,
+                            std::vector<MappedFile>& files) {
   const JsonFile index(index_path);
   const auto weight_map = index.root().find_object("weight_map");
   if (!weight_map) index.root().refuse("weight_map", "", "an object");
@@ -106,7 +120,7 @@ void Checkpoint::add_shards(const std::string& dir, const std::string& index_pat
       throw Error(fmt::format("{}: is missing, {} expects tensor '{}' in it", path, index_path,
                               shortened(field.key)));
     }
-    if (!shards.contains(shard)) shards[shard] = add_file(path);
+    if (!shards.contains(shard)) shards[shard] = add_file(path, files);
     const auto found = shards[shard].find(field.key);
     if (found == shards[shard].end()) {
       throw Error(fmt::format("{}: no tensor '{}', which {} expects in it", path,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,12 +32,15 @@ class Checkpoint {
     int64_t rows, cols;
   };
   Checkpoint(const std::string& source, DType type, const std::vector<Declared>& tensors);
+  // Tensors that refer to `files`. `source` is for messages.
+  Checkpoint(std::string source, std::shared_ptr<const std::vector<MappedFile>> files,
+             StoredTensors tensors);
 
   bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
   std::vector<std::string> names() const;
   const StoredTensors& tensors() const { return tensors_; }
   // The files that hold the tensors; for matrices of zeros their memory.
-  const std::vector<MappedFile>& files() const { return files_; }
+  const std::vector<MappedFile>& files() const { return *files_; }
   // The bytes of a tensor are aligned for its type. Throws Error if it is absent.
   const StoredTensor& stored(std::string_view name) const;
   // Whether two tensors have the same type, shape and bytes. REQUIRES: both exist.
@@ -59,12 +63,13 @@ class Checkpoint {
   using Tensors = StoredTensors;
 
   Checkpoint() = default;
-  Tensors add_file(const std::string& path);
-  void add_shards(const std::string& dir, const std::string& index_path);
+  static Tensors add_file(const std::string& path, std::vector<MappedFile>& files);
+  void add_shards(const std::string& dir, const std::string& index_path,
+                  std::vector<MappedFile>& files);
   void align();  // copies what is not aligned for its type
 
   std::string source_;  // the file that lists all tensors, for messages
-  std::vector<MappedFile> files_;
+  std::shared_ptr<const std::vector<MappedFile>> files_;
   // Copies of tensors that are not aligned for their type in the file.
   std::vector<std::vector<std::byte>> copies_;
   bool is_copy(const StoredTensor& tensor) const;

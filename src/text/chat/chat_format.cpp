@@ -61,17 +61,17 @@ uint64_t template_hash(const ChatFormat& format) {
   return hash;
 }
 
-ChatFormat read_chat_format(const std::string& model_dir, const std::string& asked,
+ChatFormat read_chat_format(const ModelStore& model, const std::string& asked,
                             std::string_view date) {
   const auto today = parse_chat_date(date);
   if (!today) throw Error(refusal("--chat-date", shortened(date), "a day, such as 2024-07-26"));
-  ChatFormat format = {.tokens = read_tokenizer_config(model_dir).spellings, .today = *today};
+  ChatFormat format = {.tokens = read_tokenizer_config(model).spellings, .today = *today};
   if (asked == "none") {
     format.problem = "--chat-template none: there is no template for messages";
     return format;
   }
   if (asked.empty()) {
-    format.sources = find_templates(model_dir);
+    format.sources = find_templates(model);
   } else {
     try {
       format.sources = {read_template(asked, "default", asked)};

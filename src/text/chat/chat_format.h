@@ -35,7 +35,7 @@ uint64_t template_hash(const ChatFormat& format);
 
 // The template of the file `asked`, or if that is "", those of the model directory. "none" gives
 // no template. Throws Error if a file cannot be read or `date` is no day.
-ChatFormat read_chat_format(const std::string& model_dir, const std::string& asked,
+ChatFormat read_chat_format(const ModelStore& model, const std::string& asked,
                             std::string_view date);
 
 }  // namespace pagedinfer

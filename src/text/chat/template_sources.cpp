@@ -4,7 +4,6 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,8 +11,6 @@
 #include "core/error.h"
 #include "io/json_file.h"
 #include "io/mapped_file.h"
-#include "io/model_folder.h"
-#include "io/open_file.h"
 
 namespace pagedinfer {
 namespace {
@@ -58,21 +55,30 @@ std::vector<TemplateSource> templates_in(const JsonObject& root, const std::stri
   return sources;
 }
 
-std::vector<TemplateSource> templates_of_files(const std::string& model_dir) {
+// `path` is for messages.
+TemplateSource checked_template(const std::string& path, std::string text, std::string name,
+                                std::string origin) {
+  if (!simdjson::validate_utf8(text)) {
+    throw Error(fmt::format("{}: is not UTF-8, expected a chat template", path));
+  }
+  return {std::move(name), std::move(origin), std::move(text)};
+}
+
+// `file`: its name in the model.
+TemplateSource template_of(const ModelStore& model, std::string_view file, std::string name) {
+  return checked_template(model.path_of(file), model.text(file), std::move(name),
+                          std::string(file));
+}
+
+std::vector<TemplateSource> templates_of_files(const ModelStore& model) {
   constexpr std::string_view kFile = "chat_template.jinja", kEnd = ".jinja";
   constexpr std::string_view kFolder = "additional_chat_templates";
   std::vector<TemplateSource> sources;
-  // As transformers, takes no folder for a file.
-  if (const std::string path = fmt::format("{}/{}", model_dir, kFile);
-      file_exists(path) && !std::filesystem::is_directory(path)) {
-    sources.push_back(read_template(path, std::string(kDefault), std::string(kFile)));
-  }
-  const std::string folder = fmt::format("{}/{}", model_dir, kFolder);
-  for (const std::string& name : names_in_folder(folder)) {
+  if (model.has(kFile)) sources.push_back(template_of(model, kFile, std::string(kDefault)));
+  for (const std::string& name : model.names_in(kFolder)) {
     if (!name.ends_with(kEnd)) continue;
-    TemplateSource source =
-        read_template(fmt::format("{}/{}", folder, name), name.substr(0, name.size() - kEnd.size()),
-                      fmt::format("{}/{}", kFolder, name));
+    TemplateSource source = template_of(model, fmt::format("{}/{}", kFolder, name),
+                                        name.substr(0, name.size() - kEnd.size()));
     std::erase_if(sources, [&](const TemplateSource& other) { return other.name == source.name; });
     sources.push_back(std::move(source));
   }
@@ -86,19 +92,15 @@ std::string location_of(const TemplateSource& source) {
 }
 
 TemplateSource read_template(const std::string& path, std::string name, std::string origin) {
-  std::string text(MappedFile(path).text());
-  if (!simdjson::validate_utf8(text)) {
-    throw Error(fmt::format("{}: is not UTF-8, expected a chat template", path));
-  }
-  return {std::move(name), std::move(origin), std::move(text)};
+  return checked_template(path, std::string(MappedFile(path).text()), std::move(name),
+                          std::move(origin));
 }
 
-std::vector<TemplateSource> find_templates(const std::string& model_dir) {
-  if (auto sources = templates_of_files(model_dir); !sources.empty()) return sources;
+std::vector<TemplateSource> find_templates(const ModelStore& model) {
+  if (auto sources = templates_of_files(model); !sources.empty()) return sources;
   for (const char* name : {"tokenizer_config.json", "chat_template.json"}) {
-    const std::string path = fmt::format("{}/{}", model_dir, name);
-    if (!file_exists(path)) continue;
-    const JsonFile file(path);
+    if (!model.has(name)) continue;
+    const JsonFile file = model.json(name);
     if (auto sources = templates_in(file.root(), name); !sources.empty()) return sources;
   }
   return {};

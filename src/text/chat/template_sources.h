@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "io/model_store.h"
+
 namespace pagedinfer {
 
 // The text of a chat template, and where it stands.
@@ -20,7 +22,7 @@ std::string location_of(const TemplateSource& source);
 // additional_chat_templates/, whose default.jinja counts before it, else `chat_template` of
 // tokenizer_config.json, else that of chat_template.json. None if there is none. Throws Error if a
 // file cannot be read.
-std::vector<TemplateSource> find_templates(const std::string& model_dir);
+std::vector<TemplateSource> find_templates(const ModelStore& model);
 
 // The template that a file holds. Throws Error if it cannot be read.
 TemplateSource read_template(const std::string& path, std::string name, std::string origin);

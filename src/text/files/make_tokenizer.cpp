@@ -7,13 +7,14 @@
 #include "core/error.h"
 #include "core/refusal.h"
 #include "io/json_file.h"
-#include "io/open_file.h"
 #include "text/files/spm.h"
 #include "text/files/tokenizer_config.h"
 #include "text/files/tokenizer_json.h"
 
 namespace pagedinfer {
 namespace {
+
+constexpr std::string_view kTokenizerJson = "tokenizer.json", kSentencePiece = "tokenizer.model";
 
 // Whether a step of that type stands anywhere in the field.
 bool mentions(const JsonObject& root, std::string_view key, std::string_view type) {
@@ -32,29 +33,28 @@ std::string kind_of(const JsonObject& root) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir) {
-  const std::string sentencepiece = model_dir + "/tokenizer.model";
-  const std::string json = model_dir + "/tokenizer.json";
-  if (file_exists(json)) {
-    BpeParts parts = read_tokenizer_json(JsonFile(json));
-    apply_config(read_tokenizer_config(model_dir), parts);
+std::unique_ptr<Tokenizer> make_tokenizer(const ModelStore& model) {
+  if (model.has(kTokenizerJson)) {
+    BpeParts parts = read_tokenizer_json(model.json(kTokenizerJson));
+    apply_config(read_tokenizer_config(model), parts);
     return make_bpe_tokenizer(std::move(parts));
   }
-  if (!file_exists(sentencepiece)) return nullptr;
-  return make_sentencepiece_tokenizer(sentencepiece, read_tokenizer_config(model_dir));
+  if (!model.has(kSentencePiece)) return nullptr;
+  return make_sentencepiece_tokenizer(model.path_of(kSentencePiece), model.text(kSentencePiece),
+                                      read_tokenizer_config(model));
 }
 
-void check_vocabulary(const std::string& model_dir, const Tokenizer& tokenizer, int vocab) {
+void check_vocabulary(const ModelStore& model, const Tokenizer& tokenizer, int vocab) {
   if (tokenizer.vocab_size() <= vocab) return;
   throw Error(fmt::format("{}: the tokenizer has {} tokens, config.json only {} (vocab_size)",
-                          model_dir, tokenizer.vocab_size(), vocab));
+                          model.path(), tokenizer.vocab_size(), vocab));
 }
 
-TokenizerKind tokenizer_kind(const std::string& model_dir) {
-  if (const std::string path = model_dir + "/tokenizer.json"; file_exists(path)) {
-    return {"tokenizer.json", kind_of(JsonFile(path).root())};
+TokenizerKind tokenizer_kind(const ModelStore& model) {
+  if (model.has(kTokenizerJson)) {
+    return {std::string(kTokenizerJson), kind_of(model.json(kTokenizerJson).root())};
   }
-  if (file_exists(model_dir + "/tokenizer.model")) return {"tokenizer.model", "sentencepiece"};
+  if (model.has(kSentencePiece)) return {std::string(kSentencePiece), "sentencepiece"};
   return {};
 }
 

@@ -8,7 +8,6 @@
 
 #include "core/error.h"
 #include "core/refusal.h"
-#include "io/mapped_file.h"
 #include "text/bpe/added_tokens.h"
 #include "text/unicode/utf8.h"
 
@@ -47,10 +46,10 @@ void load(const std::string& file, std::string_view bytes,
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  SentencePieceTokenizer(const std::string& file, const TokenizerConfig& config)
+  SentencePieceTokenizer(const std::string& file, std::string_view bytes,
+                         const TokenizerConfig& config)
       : legacy_(config.legacy) {
-    const MappedFile model(file);
-    load(file, model.text(), processor_);
+    load(file, bytes, processor_);
     // Appended to the serialized file, this sets normalizer_spec.add_dummy_prefix = false.
     constexpr std::string_view kNoPrefix{"\x1A\x02\x18\x00", 4};
     load(file, processor_.serialized_model_proto() + std::string(kNoPrefix), continuing_);
@@ -199,9 +198,10 @@ class SentencePieceTokenizer final : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(const std::string& model_file,
+std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(const std::string& file,
+                                                        std::string_view bytes,
                                                         const TokenizerConfig& config) {
-  return std::make_unique<SentencePieceTokenizer>(model_file, config);
+  return std::make_unique<SentencePieceTokenizer>(file, bytes, config);
 }
 
 }  // namespace pagedinfer

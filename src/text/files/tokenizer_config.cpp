@@ -6,17 +6,21 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/error.h"
 #include "core/numbers.h"
 #include "core/refusal.h"
-#include "io/open_file.h"
 #include "text/files/special_tokens.h"
 
 namespace pagedinfer {
 namespace {
+
+constexpr std::string_view kConfig = "tokenizer_config.json",
+                           kSpecialTokens = "special_tokens_map.json",
+                           kAddedTokens = "added_tokens.json";
 
 bool names(const std::vector<AddedToken>& tokens, std::string_view content) {
   return std::ranges::find(tokens, content, &AddedToken::content) != tokens.end();
@@ -105,14 +109,13 @@ class Places {
 
 }  // namespace
 
-TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
-  const auto path_of = [&](const char* name) { return model_dir + "/" + name; };
+TokenizerConfig read_tokenizer_config(const ModelStore& model) {
   TokenizerConfig config;
   SpecialTokens special;
   std::optional<JsonFile> file;
   std::optional<JsonObject> list;
-  if (const std::string path = path_of("tokenizer_config.json"); file_exists(path)) {
-    const JsonObject root = file.emplace(path).root();
+  if (model.has(kConfig)) {
+    const JsonObject root = file.emplace(model.json(kConfig)).root();
     if (root.find_bool("split_special_tokens").value_or(false)) {
       root.fail("split_special_tokens", "is true, which is not supported");
     }
@@ -123,9 +126,9 @@ TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
     list = root.find_object("added_tokens_decoder");
   }
   config.lists_added = list.has_value();
-  config.added_from = path_of("tokenizer_config.json");
-  if (const std::string path = path_of("special_tokens_map.json"); !list && file_exists(path)) {
-    special.read_special_tokens_map(JsonFile(path).root());
+  config.added_from = model.path_of(kConfig);
+  if (!list && model.has(kSpecialTokens)) {
+    special.read_special_tokens_map(model.json(kSpecialTokens).root());
   }
   config.named = special.named();
   config.extra = special.listed();
@@ -134,9 +137,9 @@ TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
   config.spellings = special.spellings();
   if (list) {
     read_list(*list, config);
-  } else if (const std::string path = path_of("added_tokens.json"); file_exists(path)) {
-    config.added_from = path;
-    read_added_file(JsonFile(path).root(), special, config);
+  } else if (model.has(kAddedTokens)) {
+    config.added_from = model.path_of(kAddedTokens);
+    read_added_file(model.json(kAddedTokens).root(), special, config);
   }
   return config;
 }

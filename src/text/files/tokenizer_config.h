@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/model_store.h"
 #include "text/bpe/added_tokens.h"
 #include "text/bpe/bpe_tokenizer.h"
 
@@ -33,7 +34,7 @@ struct TokenizerConfig {
 };
 
 // Reads the file of a model directory; returns defaults if there is none. Throws Error.
-TokenizerConfig read_tokenizer_config(const std::string& model_dir);
+TokenizerConfig read_tokenizer_config(const ModelStore& model);
 
 // Applies `config` to the parts of a tokenizer.json. Throws Error.
 void apply_config(const TokenizerConfig& config, BpeParts& parts);
