@@ -76,9 +76,12 @@ set(pagedinfer_core_sources
   src/text/chat/template_sources.cpp
   src/text/chat/thought_marks.cpp
   src/text/chat/tool_calls.cpp
+  src/text/files/gguf_splits.cpp
+  src/text/files/gguf_tokenizer.cpp
   src/text/files/make_tokenizer.cpp
   src/text/files/special_tokens.cpp
   src/text/files/spm.cpp
+  src/text/files/spm_model.cpp
   src/text/files/tokenizer_config.cpp
   src/text/files/tokenizer_json.cpp
   src/text/files/tokenizer_steps.cpp
