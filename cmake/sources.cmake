@@ -166,6 +166,10 @@ set(pagedinfer_core_sources
   src/model/exaone4.cpp
   src/model/expert_fields.cpp
   src/model/families.cpp
+  src/model/gguf/architectures.cpp
+  src/model/gguf/gguf_config.cpp
+  src/model/gguf/gguf_keys.cpp
+  src/model/gguf/gguf_tensors.cpp
   src/model/gemma.cpp
   src/model/gemma2.cpp
   src/model/gemma3.cpp
@@ -188,6 +192,7 @@ set(pagedinfer_core_sources
   src/model/quantized/block_scales.cpp
   src/model/quantized/compressed_tensors.cpp
   src/model/quantized/fp8.cpp
+  src/model/quantized/gguf.cpp
   src/model/quantized/gguf_blocks.cpp
   src/model/quantized/gptq.cpp
   src/model/quantized/mxfp4.cpp
@@ -232,6 +237,7 @@ set(pagedinfer_core_sources
   src/load/memory_plan.cpp
   src/load/model_path.cpp
   src/load/model_plan.cpp
+  src/load/open_store.cpp
   src/engine/request_tracker.cpp
   src/engine/sample_forms.cpp
   src/load/quantization.cpp

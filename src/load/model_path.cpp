@@ -1,14 +1,18 @@
 #include "load/model_path.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "core/error.h"
 #include "core/refusal.h"
 #include "io/file_names.h"
+#include "io/gguf_file.h"
 #include "io/model_folder.h"
 
 namespace pagedinfer {
@@ -114,20 +118,42 @@ Error no_folder(const std::string& name, const std::string& hub_cache,
 }
 
 Error no_model_file(const std::string& name) {
-  if (name.ends_with(".gguf")) {
-    return Error(fmt::format(
-        "--model {}: GGUF is not read; expected the folder with config.json and safetensors that "
-        "it was made of",
-        shortened(name)));
+  return Error(fmt::format(
+      "--model {}: is a file; expected a GGUF file, or the folder with config.json and safetensors",
+      shortened(name)));
+}
+
+// The GGUF file, or first shard, that a folder has; "" if it has none. Throws Error if it has
+// several.
+std::string gguf_in(const std::string& dir) {
+  std::vector<std::string> found;
+  for (const std::string& name : names_in_folder(dir)) {
+    const std::string first = first_shard(name);
+    if (!name.ends_with(kGgufEnd) || std::ranges::find(found, first) != found.end()) continue;
+    found.push_back(first);
   }
-  return Error(
-      fmt::format("--model {}: is a file; expected the folder with config.json and safetensors",
-                  shortened(name)));
+  if (found.size() > 1) {
+    throw Error(fmt::format("--model {}: has {} GGUF models, expected one of them: {}", dir,
+                            found.size(), shortened(fmt::format("{}", fmt::join(found, ", ")))));
+  }
+  return found.empty() ? "" : fmt::format("{}/{}", dir, found.front());
+}
+
+// The folder, or its GGUF file if it has no other weights.
+std::string weights_in(const std::string& dir) {
+  for (const char* const name : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (name_exists((fs::path(dir) / name).string())) return dir;
+  }
+  const std::string file = gguf_in(dir);
+  return file.empty() ? dir : file;
 }
 
 // A folder without config.json.
 std::string model_in(const std::string& dir) {
-  if (const std::string snapshot = find_snapshot(dir); !snapshot.empty()) return snapshot;
+  if (const std::string snapshot = find_snapshot(dir); !snapshot.empty()) {
+    return weights_in(snapshot);
+  }
+  if (const std::string file = gguf_in(dir); !file.empty()) return file;
   const std::string instead = other_model_files(dir);
   if (instead.empty()) return dir;  // opening its files will report what is missing
   throw Error(fmt::format("--model {}: has no config.json{}", dir, instead));
@@ -137,7 +163,7 @@ std::string model_in(const std::string& dir) {
 
 std::string find_model(const std::string& name, const std::string& program_path,
                        const std::string& hub_cache) {
-  if (name_exists((fs::path(name) / "config.json").string())) return name;
+  if (name_exists((fs::path(name) / "config.json").string())) return weights_in(name);
   std::error_code error, ignored;
   const fs::file_status status = fs::status(name, error);
   const bool is_directory = fs::is_directory(status);
@@ -152,7 +178,10 @@ std::string find_model(const std::string& name, const std::string& program_path,
     }
   }
   if (is_directory) return model_in(name);
-  if (fs::exists(status)) throw no_model_file(name);
+  if (fs::exists(status)) {
+    if (name.ends_with(kGgufEnd)) return name;
+    throw no_model_file(name);
+  }
   if (is_hub_name(name)) {
     const std::string cached = folder_in_cache(hub_cache, name);
     if (fs::is_directory(cached, ignored)) return model_in(cached);
@@ -169,7 +198,8 @@ std::string name_of_model(const std::string& dir) {
   if (!path.has_filename()) path = path.parent_path();  // the path ended in a slash
   const std::string cached = hub_name_of(path.parent_path().parent_path().filename().string());
   if (path.parent_path().filename() == "snapshots" && !cached.empty()) return cached;
-  const std::string name = path.filename().string();
+  std::string name = path.filename().string();
+  if (name.ends_with(kGgufEnd)) name.resize(name.size() - kGgufEnd.size());
   return name.empty() ? "model" : name;
 }
 

@@ -11,6 +11,7 @@
 #include "io/file_names.h"
 #include "load/answer_forms.h"
 #include "load/model_path.h"
+#include "load/open_store.h"
 #include "load/quantization.h"
 #include "load/sampling_defaults.h"
 #include "load/system_memory.h"
@@ -44,8 +45,9 @@ ModelPlan open(const Config& config) {
   const std::string dir = find_model(config.model, program_path());
   const auto source =
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
+  const ModelStore store = about_model(config, [&] { return open_store(dir); });
   ModelPlan model{.dir = dir,
-                  .opened = about_model(config, [&] { return open_model(dir, source); })};
+                  .opened = about_model(config, [&] { return open_model(store, source); })};
   if (config.lora) about_model(config, [&] { open_adapter(*config.lora, model.opened); });
   if (source == WeightSource::kFiles) {
     for (const MappedFile& file : model.opened.checkpoint.files()) {
@@ -57,13 +59,13 @@ ModelPlan open(const Config& config) {
   const int vocab = model.opened.spec.vocab;
   const int64_t allocated = allocated_bytes();
   model.tokenizer = about_model(config, [&] {
-    auto tokenizer = make_tokenizer(dir);
-    if (tokenizer) check_vocabulary(dir, *tokenizer, vocab);
+    auto tokenizer = make_tokenizer(store);
+    if (tokenizer) check_vocabulary(store, *tokenizer, vocab);
     return tokenizer;
   });
   model.tokenizer_bytes = std::max<int64_t>(allocated_bytes() - allocated, 0);
-  model.chat = make_chat_settings(config, dir, model.tokenizer.get());
-  check_chat(model.chat, dir, model.tokenizer.get());
+  model.chat = make_chat_settings(config, store, model.tokenizer.get());
+  check_chat(model.chat, store, model.tokenizer.get());
   const GenerationDefaults& generation = model.opened.generation;
   const bool has_tokenizer = model.tokenizer != nullptr;
   model.defaults = default_sampling(config.sampling, generation, has_tokenizer);

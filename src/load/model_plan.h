@@ -27,7 +27,7 @@ struct PromptLimits;
 // What is known of a model and its runs before weights are read: its files, its tokenizer, its
 // defaults, its device, and the sizes of the runs.
 struct ModelPlan {
-  std::string dir = {};
+  std::string dir = {};   // or the GGUF file
   std::string name = {};  // the model's name in records
   OpenedModel opened;
   std::unique_ptr<Tokenizer> tokenizer = {};  // null: the directory has none

@@ -33,7 +33,14 @@ void read_gpt_oss(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
   spec.activation = Activation::kClampedSwish;
   spec.experts.swish = {read_multiplier(config, "swiglu_alpha", 1.702),
                         read_multiplier(config, "swiglu_limit", 7.0)};
-  names = {usual_names("model.", "lm_head.weight", spec)};
+  names.assign(2, usual_names("model.", "lm_head.weight", spec));
+  add_expert_names("model.",
+                   {.router = "router.weight",
+                    .router_bias = "router.bias",
+                    .gate_bias = "gate_proj.bias",
+                    .up_bias = "up_proj.bias",
+                    .down_bias = "down_proj.bias"},
+                   spec, names[1]);  // as GGUF files have them
   add_expert_names("model.",
                    {.router = "router.weight",
                     .router_bias = "router.bias",
@@ -44,7 +51,7 @@ void read_gpt_oss(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
                     .up_bias = "experts.gate_up_proj_bias",
                     .down_bias = "experts.down_proj_bias",
                     .storage = ExpertStorage::kInterleavedColumns},
-                   spec, names.front());
+                   spec, names[0]);
 }
 
 }  // namespace pagedinfer

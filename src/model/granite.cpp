@@ -34,18 +34,18 @@ void read_granite_moe(const JsonObject& config, ModelSpec& spec, std::vector<Ten
     spec.experts.shared_width = static_cast<int>(
         config.find_integer("shared_intermediate_size", 0, kMaxExpertWidth).value_or(0));
   });
-  names = {usual_names("model.", "lm_head.weight", spec)};
-  add_expert_names("model.",
-                   {.block = "block_sparse_moe",
-                    .router = "router.layer.weight",
-                    .gate = "input_linear.weight",
-                    .up = "input_linear.weight",
-                    .down = "output_linear.weight",
-                    .storage = ExpertStorage::kStackedRows,
-                    .shared_gate_proj = "shared_mlp.input_linear.weight",
-                    .shared_up_proj = "shared_mlp.input_linear.weight",
-                    .shared_down_proj = "shared_mlp.output_linear.weight"},
-                   spec, names.front());
+  names.assign(2, usual_names("model.", "lm_head.weight", spec));
+  ExpertNaming naming = {.block = "block_sparse_moe",
+                         .router = "router.layer.weight",
+                         .shared_gate_proj = "shared_mlp.gate_proj.weight",
+                         .shared_up_proj = "shared_mlp.up_proj.weight",
+                         .shared_down_proj = "shared_mlp.output_linear.weight"};
+  add_expert_names("model.", naming, spec, names[1]);  // as GGUF files have them
+  naming.gate = naming.up = "input_linear.weight";
+  naming.down = "output_linear.weight";
+  naming.storage = ExpertStorage::kStackedRows;
+  naming.shared_gate_proj = naming.shared_up_proj = "shared_mlp.input_linear.weight";
+  add_expert_names("model.", naming, spec, names[0]);
 }
 
 }  // namespace pagedinfer

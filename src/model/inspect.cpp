@@ -53,6 +53,7 @@ std::vector<TensorNames> read_config(const JsonObject& config, InspectedModel& m
   } else if (!problems.keep([&] { read(config, model.spec, candidates); })) {
     candidates.clear();
   }
+  problems.keep([&] { read_gguf_layout(config, model.spec); });
   check_experts(config, model.spec);
   const bool knows_ties =
       problems.keep([&] { model.tied_embeddings = config.find_bool("tie_word_embeddings"); });
@@ -61,12 +62,12 @@ std::vector<TensorNames> read_config(const JsonObject& config, InspectedModel& m
   return candidates;
 }
 
-void read_tokens(const std::string& dir, const JsonObject& config, InspectedModel& model,
+void read_tokens(const ModelStore& store, const JsonObject& config, InspectedModel& model,
                  Problems& problems) {
   const int vocab = model.spec.vocab;
   if (vocab == 0) model.spec.vocab = std::numeric_limits<int>::max();  // not known
   problems.keep([&] { read_eos_tokens(config, model.spec); });
-  problems.keep([&] { model.generation = read_generation(dir, model.spec, &problems); });
+  problems.keep([&] { model.generation = read_generation(store, model.spec, &problems); });
   model.spec.vocab = vocab;
 }
 
@@ -151,11 +152,11 @@ void read_adapter(const std::string& lora, const TensorNames& names,
   });
 }
 
-void read_checkpoint(const std::string& dir, const std::string& lora,
+void read_checkpoint(const ModelStore& store, const std::string& lora,
                      const std::vector<TensorNames>& candidates, const QuantizedWeights& quantized,
                      InspectedModel& model, Problems& problems) {
   std::optional<Checkpoint> files;
-  const bool has_files = problems.keep([&] { files.emplace(dir); });
+  const bool has_files = problems.keep([&] { files.emplace(open_checkpoint(store)); });
   if (has_files) add_totals(*files, model);
   if (candidates.empty()) return;
   TensorNames names = has_files ? choose_names(candidates, model.spec, *files) : candidates.front();
@@ -166,7 +167,7 @@ void read_checkpoint(const std::string& dir, const std::string& lora,
                 : needed_tensors(model.spec, names);
   model.parameters = parameters_of(needed);
   model.active_parameters = model.parameters - idle_parameters(model.spec);
-  const bool is_told = has_files && problems.keep([&] { check_told(dir, quantized, *files); });
+  const bool is_told = has_files && problems.keep([&] { check_told(store, quantized, *files); });
   if (is_told && quantized.is_known()) {
     describe_quantization(*files, quantized, needed, model);
     check_tensors(*files, quantized, needed, problems);
@@ -191,19 +192,19 @@ void make_up_weights(const JsonObject& config, const std::vector<TensorNames>& c
 
 }  // namespace
 
-InspectedModel inspect_model(const std::string& dir, WeightSource source, Problems& problems,
+InspectedModel inspect_model(const ModelStore& store, WeightSource source, Problems& problems,
                              const std::string& lora) {
   InspectedModel model;
   std::optional<JsonFile> file;
   std::vector<TensorNames> candidates;
   QuantizedWeights quantized;
-  if (problems.keep([&] { file.emplace(dir + "/config.json", &problems); })) {
+  if (problems.keep([&] { file.emplace(store.json("config.json", &problems)); })) {
     candidates = read_config(file->root(), model, quantized, problems);
-    read_tokens(dir, file->root(), model, problems);
+    read_tokens(store, file->root(), model, problems);
   }
   if (!lora.empty()) check_adapter_config(lora, problems);
   if (source == WeightSource::kFiles) {
-    read_checkpoint(dir, lora, candidates, quantized, model, problems);
+    read_checkpoint(store, lora, candidates, quantized, model, problems);
   } else if (file) {
     problems.keep([&] { make_up_weights(file->root(), candidates, model); });
   }

@@ -46,7 +46,7 @@ struct InspectedModel {
 // Reads the same files as open_model() and, unless `lora` is "", open_adapter(). Adds every reason
 // to refuse the model to `problems`; throws only for lack of memory. If fields contradict each
 // other or cannot be read, the values that they determine are not known.
-InspectedModel inspect_model(const std::string& dir, WeightSource source, Problems& problems,
+InspectedModel inspect_model(const ModelStore& store, WeightSource source, Problems& problems,
                              const std::string& lora = "");
 
 }  // namespace pagedinfer

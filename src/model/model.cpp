@@ -20,8 +20,8 @@ std::string module_of(std::string_view tensor) {
 
 }  // namespace
 
-OpenedModel open_model(const std::string& dir, WeightSource source) {
-  const JsonFile file(dir + "/config.json");
+OpenedModel open_model(const ModelStore& store, WeightSource source) {
+  const JsonFile file = store.json("config.json");
   const JsonObject config = file.root();
   ModelSpec spec;
   std::vector<TensorNames> candidates;
@@ -29,18 +29,20 @@ OpenedModel open_model(const std::string& dir, WeightSource source) {
   QuantizedWeights quantized(config);
   refuse_unless_causal(config);
   read_family(config, spec, candidates);
+  read_gguf_layout(config, spec);
   check_experts(config, spec);
   read_eos_tokens(config, spec);
-  GenerationDefaults generation = read_generation(dir, spec);
+  GenerationDefaults generation = read_generation(store, spec);
   if (source == WeightSource::kDummy) {
     TensorNames names = candidates.front();
-    Checkpoint made_up(dir + "/config.json", dummy_type(config), needed_tensors(spec, names));
+    Checkpoint made_up(store.path_of("config.json"), dummy_type(config),
+                       needed_tensors(spec, names));
     return {
         std::move(spec),      std::move(names), std::move(generation), std::move(made_up), {}, true,
         std::move(candidates)};
   }
-  Checkpoint files(dir);
-  check_told(dir, quantized, files);
+  Checkpoint files = open_checkpoint(store);
+  check_told(store, quantized, files);
   TensorNames names = choose_names(candidates, spec, files);
   tie_embeddings(files, names, spec);
   return {std::move(spec),      std::move(names),     std::move(generation),

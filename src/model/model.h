@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "io/model_store.h"
 #include "io/safetensors.h"
 #include "model/adapter.h"
 #include "model/generation_config.h"
@@ -53,7 +54,7 @@ struct TensorNames {
   std::vector<std::string> unused = {};
 };
 
-// A model directory whose configuration is read. Of the weights only the headers are read.
+// A model whose configuration is read. Of the weights only the headers are read.
 struct OpenedModel {
   ModelSpec spec;
   TensorNames names;
@@ -71,7 +72,7 @@ enum class WeightSource : uint8_t { kFiles, kDummy };
 
 // Reads config.json, generation_config.json (if there) and the headers of the checkpoint. Throws
 // Error, naming the file and the field, for a model that is not supported.
-OpenedModel open_model(const std::string& dir, WeightSource source = WeightSource::kFiles);
+OpenedModel open_model(const ModelStore& store, WeightSource source = WeightSource::kFiles);
 
 // Opens the LoRA adapter in `dir` for the model. Throws Error, naming the file and what in it is
 // not supported or does not fit the model.

@@ -8,8 +8,8 @@
 
 #include "core/error.h"
 #include "core/refusal.h"
-#include "io/open_file.h"
 #include "model/families.h"
+#include "model/gguf/gguf_tensors.h"
 #include "model/quantized/method.h"
 #include "model/weights.h"
 
@@ -25,10 +25,17 @@ void check_experts(const JsonObject& config, const ModelSpec& spec) {
   }
 }
 
-GenerationDefaults read_generation(const std::string& dir, ModelSpec& spec, Problems* problems) {
-  const std::string path = dir + "/generation_config.json";
-  if (!file_exists(path)) return {};
-  const JsonFile file(path, problems);
+void read_gguf_layout(const JsonObject& config, ModelSpec& spec) {
+  const auto layout = config.find_object("gguf");
+  if (!layout) return;
+  if (layout->find_bool("turns_heads").value_or(false)) spec.has_neighbouring_pairs = true;
+  if (layout->find_bool("adds_to_norms").value_or(false)) spec.norm_weight_offset = 0.0f;
+}
+
+GenerationDefaults read_generation(const ModelStore& store, ModelSpec& spec, Problems* problems) {
+  constexpr std::string_view kFile = "generation_config.json";
+  if (!store.has(kFile)) return {};
+  const JsonFile file = store.json(kFile, problems);
   read_eos_tokens(file.root(), spec);
   return read_generation_config(file.root(), spec);
 }
@@ -51,7 +58,11 @@ void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec
   }
 }
 
-void check_told(const std::string& dir, const QuantizedWeights& quantized,
+Checkpoint open_checkpoint(const ModelStore& store) {
+  return store.gguf() == nullptr ? Checkpoint(store.path()) : gguf_checkpoint(*store.gguf());
+}
+
+void check_told(const ModelStore& store, const QuantizedWeights& quantized,
                 const Checkpoint& files) {
   if (!quantized.is_known() || !quantized.description().empty()) return;
   const auto is_quantized = [](const auto& entry) {
@@ -66,14 +77,14 @@ void check_told(const std::string& dir, const QuantizedWeights& quantized,
   std::string way_out(kTakeAnother);
   for (const auto& [file, method] :
        {std::pair("quantize_config.json", "gptq"), {"quant_config.json", "awq"}}) {
-    if (!file_exists(fmt::format("{}/{}", dir, file))) continue;
+    if (!store.has(file)) continue;
     way_out = fmt::format(
         "; {} is not read: put what it says into config.json as quantization_config, with "
         "\"quant_method\": \"{}\"",
         file, method);
   }
   throw Error(
-      fmt::format("{}/config.json: {}{}", dir,
+      fmt::format("{}: {}{}", store.path_of("config.json"),
                   refusal("quantization_config", "",
                           fmt::format("how tensor '{}' is quantized", shortened(found->first))),
                   way_out));

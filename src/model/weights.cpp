@@ -450,11 +450,12 @@ float rounded(float value, DType type) {
 
 DType file_dtype(const Checkpoint& files, const QuantizedWeights& quantized,
                  const TensorNames& names) {
-  const std::string* name = &names.final_norm;
+  const std::string* name = nullptr;
   for (const std::string* matrix : {&names.embedding, &names.layers.front().q}) {
     if (!quantized.has(files, *matrix)) name = matrix;
   }
-  return files.dtype(*name);
+  if (name == nullptr && quantized.compute()) return *quantized.compute();
+  return files.dtype(name == nullptr ? names.final_norm : *name);
 }
 
 Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory,

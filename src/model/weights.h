@@ -8,7 +8,8 @@
 namespace pagedinfer {
 
 // The type of the checkpoint's matrices, taken from the first of them; if that is quantized, the
-// type of the embedding, or of a norm if that is quantized too.
+// type of the embedding; if that is quantized too, the type that the method says, or that of a
+// norm.
 DType file_dtype(const Checkpoint& files, const QuantizedWeights& quantized,
                  const TensorNames& names);
 inline DType file_dtype(const OpenedModel& model) {

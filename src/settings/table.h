@@ -192,7 +192,8 @@ inline constexpr auto kSettings = [] {
           "every 5 s, ever rarer in a long run.",
           "Take off to keep logs short.", {.choices = choices::kProgress}),
       row(kModel, "model", field_of<&Config::model, Kind::kPath>(), kKeepsRecords,
-          "A Hugging Face model directory, ORG/NAME of a model in the hub's cache, or a bundled "
+          "A Hugging Face model directory, a GGUF file, ORG/NAME of a model in the hub's cache, or "
+          "a bundled "
           "model: story-llama, story-qwen3 or story-gemma3.",
           "For a model of your own.",
           {.not_empty = "a directory or the name of a model",

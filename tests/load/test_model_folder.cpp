@@ -162,10 +162,10 @@ TEST_CASE("what is no folder with safetensors is told by what it is") {
   CHECK(!has(refusal_of("/org/some-model"), "hf download"));
 
   write_file(dir / "a.gguf", "GGUF");
-  CHECK(has(refusal_of(dir / "a.gguf"), "GGUF is not read"));
-  CHECK(has(refusal_of(dir.path()), "a.gguf, which is GGUF"));
+  CHECK(find_model(dir / "a.gguf", "") == dir / "a.gguf");
+  CHECK(find_model(dir.path(), "") == dir / "a.gguf");
   write_file(dir / "b.safetensors", "");
-  CHECK(has(refusal_of(dir / "b.safetensors"), "is a file; expected the folder"));
+  CHECK(has(refusal_of(dir / "b.safetensors"), "is a file; expected a GGUF file, or the folder"));
 
   const auto checkpoint = [&](const std::string& name) {
     return message_of([&] { Checkpoint opened(dir / name); });
@@ -176,8 +176,7 @@ TEST_CASE("what is no folder with safetensors is told by what it is") {
         {"pt", "weights.pt", "PyTorch's own format"},
         {"meta", "consolidated.00.pth", "PyTorch's own format"},
         {"mistral", "consolidated.safetensors", "another layout"},
-        {"lora", "adapter_config.json", "of a LoRA adapter: give this folder to --lora"},
-        {"gguf", "model-q4.gguf", "GGUF"}}) {
+        {"lora", "adapter_config.json", "of a LoRA adapter: give this folder to --lora"}}) {
     const std::string path = dir / folder;
     fs::create_directory(path);
     write_file(path + "/README.md", "");

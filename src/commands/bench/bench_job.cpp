@@ -14,6 +14,7 @@
 #include "io/file_names.h"
 #include "io/interrupt.h"
 #include "load/model_path.h"
+#include "load/open_store.h"
 #include "load/system_memory.h"
 #include "output/output_file.h"
 #include "stats/comparison.h"
@@ -97,8 +98,9 @@ void BenchRun::draw() {
   const std::string dir = find_model(config_.model, program_path());
   const auto source =
       config_.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
-  const ModelSpec spec = open_model(dir, source).spec;
-  ordinary_ = ordinary_tokens(spec, make_tokenizer(dir).get());
+  const ModelStore store = open_store(dir);
+  const ModelSpec spec = open_model(store, source).spec;
+  ordinary_ = ordinary_tokens(spec, make_tokenizer(store).get());
   if (ordinary_.empty()) throw Error(fmt::format("{}: the tokenizer has no token of text", dir));
   std::vector<TraceRow> trace;
   if (shape_.from_trace) trace = read_trace(bench_.trace_csv, shape_.requests);

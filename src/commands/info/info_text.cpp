@@ -193,8 +193,8 @@ void write_shapes(JsonWriter& json, const InspectedModel& model) {
 std::string info_text(const ModelInfo& info) {
   Lines lines;
   const auto num_problems = std::ssize(info.problems.all());
-  lines.add("model",
-            info.dir == info.name ? info.dir : fmt::format("{} ({})", info.name, info.dir));
+  const std::string& path = info.store.path();
+  lines.add("model", path == info.name ? path : fmt::format("{} ({})", info.name, path));
   lines.add("supported",
             num_problems == 0
                 ? "yes"
@@ -228,7 +228,7 @@ std::string info_text(const ModelInfo& info) {
 std::string info_json(const ModelInfo& info) {
   std::string text;
   JsonWriter json(text);
-  json.begin_object().field("model", info.dir).field("name", info.name);
+  json.begin_object().field("model", info.store.path()).field("name", info.name);
   json.field("supported", info.supported()).field("problems", info.problems.all());
   json.field("notes", info.notes);
   write_shapes(json, info.model);

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "load/backends.h"
 #include "load/model_path.h"
+#include "load/open_store.h"
 #include "load/quantization.h"
 #include "load/sampling_defaults.h"
 #include "settings/rules.h"
@@ -39,11 +40,11 @@ void find_types(const Config& config, ModelInfo& info) {
 
 void read_tokenizer(ModelInfo& info) {
   Problems& problems = info.problems;
-  problems.keep([&] { info.tokenizer_kind = tokenizer_kind(info.dir); });
-  problems.keep([&] { info.tokenizer = make_tokenizer(info.dir); });
+  problems.keep([&] { info.tokenizer_kind = tokenizer_kind(info.store); });
+  problems.keep([&] { info.tokenizer = make_tokenizer(info.store); });
   const Tokenizer* const tokenizer = info.tokenizer.get();
   problems.keep([&] {
-    for (const auto& [name, text] : read_tokenizer_config(info.dir).spellings) {
+    for (const auto& [name, text] : read_tokenizer_config(info.store).spellings) {
       const auto id = tokenizer == nullptr ? std::nullopt : tokenizer->find_token(text);
       info.special_tokens.push_back({name, text, id});
     }
@@ -56,20 +57,20 @@ void read_tokenizer(ModelInfo& info) {
   if (tokenizer == nullptr) return;
   info.num_tokens = tokenizer->vocab_size();
   const int vocab = info.model.spec.vocab;
-  if (vocab > 0) problems.keep([&] { check_vocabulary(info.dir, *tokenizer, vocab); });
+  if (vocab > 0) problems.keep([&] { check_vocabulary(info.store, *tokenizer, vocab); });
 }
 
 void read_chat(const Config& config, ModelInfo& info) {
   const Tokenizer* const tokenizer = info.tokenizer.get();
   try {
-    info.chat = make_chat_settings(config, info.dir, tokenizer);
+    info.chat = make_chat_settings(config, info.store, tokenizer);
   } catch (const Error& error) {
     info.problems.add(error.what());
     info.chat.format.problem = error.what();  // every conversation gets this error
     info.chat.rows = row_template_of(config);
     return;
   }
-  info.problems.keep([&] { check_chat(info.chat, info.dir, tokenizer); });
+  info.problems.keep([&] { check_chat(info.chat, info.store, tokenizer); });
   const ChatFormat& format = info.chat.format;
   if (!format.problem.empty()) info.notes.push_back(format.problem);
   for (const std::string& fault : format.faults) {
@@ -136,10 +137,10 @@ void add_generation(const Config& config, ModelInfo& info) {
 
 ModelInfo describe_model(const Config& config) {
   const std::string dir = find_model(config.model, program_path());
-  ModelInfo info = {.dir = dir, .name = name_of_model(dir)};
+  ModelInfo info = {.store = open_store(dir), .name = name_of_model(dir)};
   const auto source =
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
-  info.model = inspect_model(dir, source, info.problems, config.lora.value_or(""));
+  info.model = inspect_model(info.store, source, info.problems, config.lora.value_or(""));
   info.problems.keep([&] { check_adapter(config); });
   info.problems.keep([&] { find_types(config, info); });
   info.problems.keep([&] {

@@ -27,7 +27,8 @@ struct NamedToken {
 
 // How a run would use a model directory, and why it would refuse it.
 struct ModelInfo {
-  std::string dir = {}, name = {};
+  ModelStore store;
+  std::string name = {};
   InspectedModel model = {};
   std::string compute = {};  // "bfloat16 on cpu"; "" if unknown
   std::string cache = {};    // type of keys and values, as in "bfloat16"; "" if unknown

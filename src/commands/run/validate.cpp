@@ -102,6 +102,7 @@ std::optional<std::string> model_of(const Config& config) {
 
 bool is_of_model(const std::string& path, const std::string& dir) {
   namespace fs = std::filesystem;
+  if (same_file(path, dir)) return true;  // a GGUF file
   if (fs::path(path).extension() == ".safetensors" &&
       same_file(dir + "/config.json", (fs::path(path).parent_path() / "config.json").string())) {
     return true;

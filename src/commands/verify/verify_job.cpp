@@ -26,6 +26,7 @@
 #include "io/interrupt.h"
 #include "io/open_file.h"
 #include "load/model_path.h"
+#include "load/open_store.h"
 #include "load/quantization.h"
 #include "load/run.h"
 #include "load/system_memory.h"
@@ -67,7 +68,7 @@ Types types_of(const Config& config) {
   const std::string dir = find_model(config.model, program_path());
   const auto source =
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
-  const OpenedModel model = open_model(dir, source);
+  const OpenedModel model = open_model(open_store(dir), source);
   const BackendInfo& backend = choose_backend(config.device).row.info;
   const DType asked = config.dtype.value_or(file_dtype(model));
   const DeviceOptions used =

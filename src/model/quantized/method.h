@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/tensor.h"
 #include "io/safetensors.h"
 #include "ops/code_source.h"
 #include "ops/row_source.h"
@@ -22,6 +23,8 @@ struct StoredForm {
   std::string description = {};         // "gptq, 4 bits, groups of 128"
   std::vector<std::string> notes = {};  // parts of the method that have no effect here
   std::vector<std::string_view> parts = {};
+  // The type to compute in, where no matrix of the checkpoint tells it.
+  std::optional<DType> compute = {};
   // The name of the part with the numbers, if it is always the same.
   std::string_view codes = {};
   char joint = '.';  // between M and NAME
@@ -44,6 +47,7 @@ StoredForm read_compressed_tensors(const JsonObject& config);
 StoredForm read_gptq(const JsonObject& config);
 StoredForm read_awq(const JsonObject& config);
 StoredForm read_mxfp4(const JsonObject& config);
+StoredForm read_gguf(const JsonObject& config);
 
 // What to do with a checkpoint that cannot be read, as the end of a message.
 constexpr std::string_view kTakeAnother =

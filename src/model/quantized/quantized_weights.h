@@ -25,6 +25,8 @@ class QuantizedWeights {
   const std::string& description() const { return form_.description; }
   // Its parts that have no effect here.
   const std::vector<std::string>& notes() const { return form_.notes; }
+  // The type to compute in if all matrices are quantized; nullopt: the method does not say.
+  std::optional<DType> compute() const { return form_.compute; }
   // False if config.json asks for something unsupported. In that case do not call the functions
   // below.
   bool is_known() const { return is_known_; }

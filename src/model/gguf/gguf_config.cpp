@@ -1,0 +1,172 @@
+#include "model/gguf/gguf_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "core/refusal.h"
+#include "model/gguf/gguf_keys.h"
+
+namespace pagedinfer {
+namespace {
+
+// Positive integers, which a file must have.
+constexpr GgufField kSizes[] = {
+    {"block_count", "num_hidden_layers"},
+    {"embedding_length", "hidden_size"},
+    {"attention.head_count", "num_attention_heads"},
+    {"context_length", "max_position_embeddings"},
+};
+// Fields that are absent where the file has no number.
+constexpr GgufField kNumbers[] = {
+    {"feed_forward_length", "intermediate_size"},
+    {"attention.key_length", "head_dim"},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+    {"rope.freq_base_swa", "rope_local_base_freq"},
+    {"attention.scale", "attention_multiplier"},
+    {"embedding_scale", "embedding_multiplier"},
+    {"residual_scale", "residual_multiplier"},
+    {"logit_scale", "logits_scaling"},
+};
+constexpr const char* kEnds[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                 "tokenizer.ggml.eom_token_id"};
+
+const StoredTensor* find_tensor(const GgufFile& file, std::string_view name) {
+  const auto found = file.tensors().find(name);
+  return found == file.tensors().end() ? nullptr : &found->second;
+}
+
+// The numbers of a tensor of float32; empty: there is none.
+std::vector<float> numbers_of(const GgufFile& file, std::string_view name) {
+  const StoredTensor* const tensor = find_tensor(file, name);
+  if (tensor == nullptr) return {};
+  if (tensor->type != "F32") {
+    throw Error(fmt::format("{}: {}", tensor->file,
+                            refusal(fmt::format("tensor '{}'", name), tensor->type, "F32")));
+  }
+  std::vector<float> numbers(tensor->bytes.size() / sizeof(float));
+  std::memcpy(numbers.data(), tensor->bytes.data(), tensor->bytes.size());
+  return numbers;
+}
+
+// The first size of the embedding: the file may have fewer rows than its metadata say.
+void write_vocabulary(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) {
+  const StoredTensor* const embedding = find_tensor(file, "token_embd.weight");
+  if (embedding == nullptr || embedding->shape.size() != 2) {
+    keys.metadata().refuse("tensor 'token_embd.weight'",
+                           embedding == nullptr ? "" : "another shape", "a matrix");
+  }
+  config.field("vocab_size", embedding->shape.front());
+  config.field("tie_word_embeddings", find_tensor(file, "output.weight") == nullptr);
+  std::vector<int64_t> ends;
+  for (const char* const key : kEnds) {
+    const auto token = keys.metadata().find_integer(key, 0, embedding->shape.front() - 1);
+    if (token && std::ranges::find(ends, *token) == ends.end()) ends.push_back(*token);
+  }
+  if (!ends.empty()) config.field("eos_token_id", ends);
+}
+
+void write_yarn(const GgufKeys& keys, JsonWriter& config) {
+  // An absent one has the value that the model of transformers takes.
+  const auto copy = [&](std::string_view key, std::string_view field) {
+    if (const auto number = keys.find_number(key)) config.field(field, *number);
+  };
+  copy("rope.scaling.yarn_beta_fast", "beta_fast");
+  copy("rope.scaling.yarn_beta_slow", "beta_slow");
+  copy("rope.scaling.yarn_attn_factor", "attention_factor");
+  if (const auto multiplier = keys.find_number("rope.scaling.yarn_log_multiplier")) {
+    config.field("mscale", *multiplier).field("mscale_all_dim", *multiplier);
+  }
+  copy("attention.temperature_scale", "llama_4_scaling_beta");
+  if (keys.architecture().name == "gpt-oss") config.field("truncate", false);
+}
+
+void write_rope(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) {
+  const std::string type = keys.find_string("rope.scaling.type").value_or("none");
+  const std::vector<float> factors = numbers_of(file, "rope_freqs.weight");
+  const std::vector<float> shorter = numbers_of(file, "rope_factors_short.weight");
+  const std::vector<float> longer = numbers_of(file, "rope_factors_long.weight");
+  const auto trained = keys.find_integer("rope.scaling.original_context_length");
+  if (!shorter.empty() && trained) config.field("original_max_position_embeddings", *trained);
+  if (const auto rotated = keys.find_integer("rope.dimension_count");
+      rotated && *rotated < keys.head_dim()) {
+    config.field("partial_rotary_factor", double(*rotated) / double(keys.head_dim()));
+  }
+  if (type == "none" && factors.empty() && shorter.empty()) return;
+  config.key("rope_scaling").begin_object();
+  if (!shorter.empty() || !factors.empty()) {
+    // One factor for each frequency, in short and in long runs.
+    config.field("rope_type", "longrope");
+    config.field("short_factor", shorter.empty() ? factors : shorter);
+    config.field("long_factor", shorter.empty() ? factors : longer);
+    config.field("attention_factor", keys.find_number("rope.scaling.attn_factor").value_or(1.0));
+  } else {
+    config.field("rope_type", type);
+    if (const auto factor = keys.find_number("rope.scaling.factor"))
+      config.field("factor", *factor);
+    if (trained) config.field("original_max_position_embeddings", *trained);
+    if (type == "yarn") write_yarn(keys, config);
+  }
+  config.end_object();
+}
+
+// How the tensors differ from those of transformers.
+void write_storage(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) {
+  config.key("gguf").begin_object();
+  config.field("turns_heads", keys.architecture().turns_heads);
+  config.field("adds_to_norms", keys.architecture().adds_to_norms);
+  config.end_object();
+  std::set<std::string> types;
+  for (const auto& [name, tensor] : file.tensors()) {
+    if (tensor.type != "F32" && tensor.type != "F16" && tensor.type != "BF16") {
+      types.insert(tensor.type);
+    }
+  }
+  if (types.empty()) return;
+  config.key("quantization_config").begin_object().field("quant_method", "gguf");
+  config.field("types", std::vector(types.begin(), types.end())).end_object();
+}
+
+// Writes a number unless it is 0 or absent, as an integer if it is one.
+void write_number(const GgufKeys& keys, const GgufField& row, JsonWriter& config) {
+  if (const auto integer = keys.find_integer(row.key)) {
+    if (*integer > 0) config.field(row.field, *integer);
+  } else if (const auto number = keys.find_number(row.key); number.value_or(0) != 0) {
+    config.field(row.field, *number);
+  }
+}
+
+}  // namespace
+
+std::string gguf_config(const GgufFile& file) {
+  const GgufKeys keys(file);
+  const GgufArchitecture& architecture = keys.architecture();
+  std::string text;
+  JsonWriter config(text);
+  config.begin_object();
+  if (!architecture.model.empty()) {
+    config.key("architectures").begin_array().value(architecture.model).end_array();
+  }
+  for (const GgufField& row : kSizes) config.field(row.field, keys.integer(row.key));
+  config.field("num_key_value_heads",
+               keys.find_integer("attention.head_count_kv").value_or(keys.heads()));
+  config.field("rope_theta", keys.find_number("rope.freq_base").value_or(10000.0));
+  for (const GgufField& row : kNumbers) write_number(keys, row, config);
+  for (const GgufField& row : architecture.fields) write_number(keys, row, config);
+  config.field("attention_bias", find_tensor(file, "blk.0.attn_q.bias") != nullptr);
+  config.field("mlp_bias", find_tensor(file, "blk.0.ffn_up.bias") != nullptr);
+  write_vocabulary(file, keys, config);
+  write_rope(file, keys, config);
+  if (architecture.write_more != nullptr) architecture.write_more(keys, config);
+  write_storage(file, keys, config);
+  config.end_object();
+  return text;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,266 @@
+// GGUF files made of bundled models give the bytes that the folders give.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/json_file.h"
+#include "io/safetensors.h"
+#include "tests/support/e2e.h"
+#include "tests/support/gguf_writer.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr uint32_t kF32 = 0, kQ4 = 2, kQ8 = 8, kBF16 = 30;
+
+std::string model_dir(const std::string& model) { return source_dir() + "/datasets/" + model; }
+
+// A tensor's name without layers, in GGUF.
+const std::map<std::string, std::string> kNames = {
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"}, {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"}, {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+};
+
+std::string gguf_name(const std::string& name) {
+  if (name == "model.embed_tokens.weight") return "token_embd.weight";
+  if (name == "model.norm.weight") return "output_norm.weight";
+  const std::string rest = name.substr(std::string("model.layers.").size());
+  const size_t dot = rest.find('.'), end = rest.rfind('.');
+  return fmt::format("blk.{}.{}.weight", rest.substr(0, dot),
+                     kNames.at(rest.substr(dot + 1, end - dot - 1)));
+}
+
+std::vector<float> floats_of(const StoredTensor& tensor) {
+  std::vector<float> numbers(tensor.bytes.size() / 2);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    uint32_t bits = 0;
+    std::memcpy(reinterpret_cast<char*>(&bits) + 2, tensor.bytes.data() + 2 * i, 2);
+    std::memcpy(&numbers[i], &bits, sizeof bits);
+  }
+  return numbers;
+}
+
+// Rows of heads of 32 as the converter of llama models has them.
+std::string turned(const std::string& rows, size_t row_bytes) {
+  std::string result;
+  for (size_t i = 0; i < rows.size() / row_bytes; ++i) {
+    const size_t in_head = i % 32, from = i - in_head + in_head / 2 + in_head % 2 * 16;
+    result += rows.substr(from * row_bytes, row_bytes);
+  }
+  return result;
+}
+
+// Blocks of 32 numbers whose codes are any and whose scales are small.
+std::string blocks(size_t count, size_t codes, int seed) {
+  std::string bytes;
+  for (size_t i = 0; i < count; ++i) {
+    GgufWriter::append(bytes,
+                       static_cast<uint16_t>(0x1000 + (i * 37 + static_cast<size_t>(seed)) % 512));
+    for (size_t j = 0; j < codes; ++j) {
+      bytes += static_cast<char>((i * 131 + j * 29 + static_cast<size_t>(seed) * 7) >> 1);
+    }
+  }
+  return bytes;
+}
+
+// The model as a GGUF file. `type`: of matrices; kQ4 and kQ8 have made-up numbers.
+GgufWriter gguf_of(const std::string& model, const std::string& architecture, uint32_t type) {
+  const JsonFile file(model_dir(model) + "/config.json");
+  const JsonObject config = file.root();
+  GgufWriter writer;
+  writer.text("general.architecture", architecture);
+  const auto copy = [&](const char* field, const char* key) {
+    writer.number(fmt::format("{}.{}", architecture, key),
+                  static_cast<uint32_t>(config.integer(field, 0, 1 << 20)));
+  };
+  copy("num_hidden_layers", "block_count");
+  copy("hidden_size", "embedding_length");
+  copy("intermediate_size", "feed_forward_length");
+  copy("num_attention_heads", "attention.head_count");
+  copy("num_key_value_heads", "attention.head_count_kv");
+  copy("max_position_embeddings", "context_length");
+  writer.number(architecture + ".attention.key_length", 32);
+  writer.real(architecture + ".attention.layer_norm_rms_epsilon",
+              static_cast<float>(config.number("rms_norm_eps", 0, 1)));
+  const Checkpoint tensors(model_dir(model));
+  int seed = 0;
+  for (const auto& [name, tensor] : tensors.tensors()) {
+    std::string bytes(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+    if (tensor.shape.size() == 1) {
+      const std::vector<float> numbers = floats_of(tensor);
+      bytes.assign(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float));
+      writer.tensor(gguf_name(name), kF32, tensor.shape, bytes);
+      continue;
+    }
+    const auto columns = static_cast<size_t>(tensor.shape[1]);
+    if (architecture == "llama" &&
+        (name.find("q_proj") != name.npos || name.find("k_proj") != name.npos)) {
+      bytes = turned(bytes, 2 * columns);
+    }
+    const size_t num_blocks = bytes.size() / 64;
+    if (type == kQ4) bytes = blocks(num_blocks, 16, ++seed);
+    if (type == kQ8) bytes = blocks(num_blocks, 32, ++seed);
+    writer.tensor(gguf_name(name), type, tensor.shape, bytes);
+  }
+  return writer;
+}
+
+// The tokenizer of story-qwen3.
+void add_tokenizer(const std::string& model, GgufWriter& writer) {
+  const JsonFile file(model_dir(model) + "/tokenizer.json");
+  const JsonObject root = file.root();
+  const JsonObject kind = *root.find_object("model");
+  std::vector<std::string> tokens(1024);
+  for (const auto field : kind.find_object("vocab")->fields()) {
+    tokens.at(static_cast<size_t>(int64_t(field.value))) = field.key;
+  }
+  std::vector<int32_t> types(tokens.size(), 1);
+  for (const JsonObject& added : root.objects("added_tokens")) {
+    const auto id = static_cast<size_t>(added.integer("id", 0, 1023));
+    tokens[id] = added.string("content");
+    types[id] = 3;
+  }
+  std::vector<std::string> merges;
+  simdjson::dom::array list = *kind.find("merges");
+  for (const auto merge : list) {
+    if (merge.is_string()) {
+      merges.emplace_back(std::string_view(merge));
+    } else {
+      merges.push_back(
+          fmt::format("{} {}", std::string_view(merge.at(0)), std::string_view(merge.at(1))));
+    }
+  }
+  writer.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "qwen2");
+  writer.texts("tokenizer.ggml.tokens", tokens).texts("tokenizer.ggml.merges", merges);
+  writer.integers("tokenizer.ggml.token_type", types);
+  writer.number("tokenizer.ggml.eos_token_id", 2).number("tokenizer.ggml.eot_token_id", 0);
+  writer.number("tokenizer.ggml.padding_token_id", 0).flag("tokenizer.ggml.add_bos_token", false);
+  const JsonFile settings(model_dir(model) + "/tokenizer_config.json");
+  writer.text("tokenizer.chat_template", settings.root().string("chat_template"));
+}
+
+std::string completed(const std::string& model, const std::string& input, const Words& more = {}) {
+  const TempDir dir;
+  const Ended ended = run(Words{"--model", model, "--served-model-name", "m", "--input", input,
+                                "--output", dir / "out.jsonl", "--quiet", "--token-ids"} +
+                          more);
+  REQUIRE_MESSAGE(ended.exit_code == 0, ended.err);
+  return read_file(dir / "out.jsonl");
+}
+
+std::string lines_of_ids() {
+  std::string lines;
+  for (int i = 0; i < 12; ++i) {
+    std::string ids = "1";
+    for (int j = 0; j <= i * 5; ++j) ids += fmt::format(", {}", 3 + (i * 97 + j * 31) % 1000);
+    lines += fmt::format("{{\"prompt_token_ids\": [{}], \"max_tokens\": 24}}\n", ids);
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a GGUF file of a bundled model gives the bytes of its folder, text and chats too") {
+  const TempDir dir;
+  GgufWriter writer = gguf_of("story-qwen3", "qwen3", kBF16);
+  add_tokenizer("story-qwen3", writer);
+  write_file(dir / "m.gguf", writer.file());
+  std::string lines;
+  for (int i = 0; i < 20; ++i) {
+    lines += fmt::format(
+        "{{\"prompt\": \"One day {} cats ran caf\\u00e9 {}\\n\", \"max_tokens\": {}}}\n", i,
+        std::string(static_cast<size_t>(i), 'x'), 4 + i);
+    lines += fmt::format(
+        "{{\"messages\": [{{\"role\": \"user\", \"content\": \"What is {} + {}?\"}}], "
+        "\"max_tokens\": 12}}\n",
+        i, 2 * i);
+  }
+  write_file(dir / "in.jsonl", lines);
+  CHECK(completed(dir / "m.gguf", dir / "in.jsonl") ==
+        completed(model_dir("story-qwen3"), dir / "in.jsonl"));
+  // The folder that has the file stands for it.
+  CHECK(completed(dir.path(), dir / "in.jsonl") == completed(dir / "m.gguf", dir / "in.jsonl"));
+}
+
+TEST_CASE("heads that a GGUF file has turned are turned back") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", lines_of_ids());
+  write_file(dir / "m.gguf", gguf_of("story-llama", "llama", kBF16).file());
+  const std::string folder = completed(model_dir("story-llama"), dir / "in.jsonl");
+  const std::string file = completed(dir / "m.gguf", dir / "in.jsonl");
+  // The file has no tokenizer, so only the ids are the same.
+  const auto ids = [](const std::string& records) {
+    std::string all;
+    for (const Json& record : json_lines(records)) all += record["/token_ids"] + "\n";
+    return all;
+  };
+  CHECK(ids(file) == ids(folder));
+  CHECK(ids(file).size() > 100);
+}
+
+TEST_CASE("a GGUF file in 4 bits keeps them, and gives the same bytes in every batch") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", lines_of_ids());
+  write_file(dir / "m.gguf", gguf_of("story-llama", "llama", kQ4).file());
+  const std::string usual = completed(dir / "m.gguf", dir / "in.jsonl");
+  for (const Words& flags : {Words{"--max-batch-size", "1"},
+                             {"--max-step-tokens", "7", "--threads", "2"},
+                             {"--cpu-isa", "portable"},
+                             {"--quantize", "int4", "--threads", "1"}}) {
+    const bool rounds_head = flags[0] == "--quantize";
+    CHECK((completed(dir / "m.gguf", dir / "in.jsonl", flags) == usual) == !rounds_head);
+  }
+  CHECK(completed(dir / "m.gguf", dir / "in.jsonl", {"--quantize", "none"}) != usual);
+  const Ended info = run_program(command({"info", "--model", dir / "m.gguf"}));
+  CHECK(info.out.find("gguf, Q4_0; 43 of 43 matrices") != std::string::npos);
+}
+
+TEST_CASE("what a GGUF file lacks or has that is not known is named") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", lines_of_ids());
+  const auto error = [&](const GgufWriter& writer) {
+    write_file(dir / "m.gguf", writer.file());
+    const Ended ended = run({"--model", dir / "m.gguf", "--input", dir / "in.jsonl", "--output",
+                             dir / "out.jsonl", "--quiet"});
+    CHECK(ended.exit_code == 1);
+    return ended.err;
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    CAPTURE(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  has(error(GgufWriter()), "general.architecture: found nothing, expected one of llama");
+  has(error(GgufWriter().text("general.architecture", "mamba")), "found mamba, expected one of");
+  has(error(GgufWriter().text("general.architecture", "llama")),
+      "llama.block_count: found nothing, expected a positive integer");
+  GgufWriter other = gguf_of("story-llama", "llama", kBF16);
+  has(error(other.text("tokenizer.ggml.model", "bert")
+                .texts("tokenizer.ggml.tokens", std::vector<std::string>{"a"})),
+      "tokenizer.ggml.model: found bert, expected gpt2 or llama");
+  GgufWriter unknown = gguf_of("story-qwen3", "qwen3", kBF16);
+  unknown.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "odd");
+  has(error(unknown.texts("tokenizer.ggml.tokens", std::vector<std::string>{"a"})),
+      "tokenizer.ggml.pre: found odd, expected one of gpt-2");
+}
+
+TEST_CASE("a folder with several GGUF models names them") {
+  const TempDir dir;
+  write_file(dir / "a.gguf", "GGUF");
+  write_file(dir / "b-00001-of-00002.gguf", "GGUF");
+  write_file(dir / "b-00002-of-00002.gguf", "GGUF");
+  const Ended ended = run_program(command({"info", "--model", dir.path()}));
+  CHECK(ended.exit_code == 1);
+  CHECK(ended.err.find("has 2 GGUF models, expected one of them: a.gguf, b-00001-of-00002.gguf") !=
+        std::string::npos);
+}
+
+}  // namespace pagedinfer
