@@ -1,22 +1,37 @@
-// The block types of GGUF as numbers, by the formulas of ggml
-// (https://github.com/ggml-org/ggml/blob/master/src/ggml-quants.c). Each product is rounded, and
-// then the difference or the sum; no multiplication is fused with an addition.
+// The block types of GGUF, by the formulas of ggml
+// (https://github.com/ggml-org/ggml/blob/master/src/ggml-quants.c).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "ops/code_types.h"
+
 namespace pagedinfer {
 
-// Writes the numbers of `count` blocks, which lie together.
-using ReadBlocks = void (*)(const std::byte* blocks, int64_t count, float* numbers);
+// A block as CodeSource::read() gives a group: codes, one in a byte; its scale, and that of its
+// minima; its sub-scales, then its sub-minima.
+using ReadCodes = void (*)(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* bytes);
+using ReadNumbers = void (*)(const uint8_t* block, float* numbers);
+
+struct BlockType {
+  std::string_view name;
+  // Null: the type is no codes and scales as CodeSource has them, but read_numbers.
+  ReadCodes read_codes = nullptr;
+  ReadNumbers read_numbers = nullptr;
+  // As those of CodeSource.
+  CodeValues values = CodeValues::kUniform;
+  CodeScales scales = CodeScales::kF16;
+  int zero = 0;
+  int sub_group = 0;
+  bool has_minima = false;
+};
 
 // Null: the type is not read.
-ReadBlocks find_block_reader(std::string_view type);
+const BlockType* find_block_type(std::string_view name);
 
-// "Q8_0, Q4_0, ...": the types that are read.
+// "Q4_0, Q4_1, ...": the types that are read.
 std::string known_block_types();
 
 }  // namespace pagedinfer

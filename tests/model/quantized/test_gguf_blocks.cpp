@@ -1,5 +1,7 @@
 // The block types of GGUF against tests/data/gguf_blocks.json.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <simdjson.h>
 
 #include <cstdint>
 #include <cstring>
@@ -8,18 +10,18 @@
 
 #include "io/gguf_header.h"
 #include "io/json_file.h"
-#include "model/quantized/gguf_blocks.h"
+#include "io/safetensors.h"
+#include "model/quantized/quantized_weights.h"
 #include "tests/support/paths.h"
 #include "tests/support/support.h"
 
 namespace pagedinfer {
 namespace {
 
-std::vector<std::byte> bytes_of(std::string_view digits) {
-  std::vector<std::byte> bytes;
+std::string bytes_of(std::string_view digits) {
+  std::string bytes;
   for (size_t i = 0; i + 1 < digits.size(); i += 2) {
-    bytes.push_back(
-        static_cast<std::byte>(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16)));
+    bytes += static_cast<char>(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16));
   }
   return bytes;
 }
@@ -33,17 +35,27 @@ TEST_CASE("blocks of every GGUF type are the numbers of the reference, bit for b
     const std::string type(field.key);
     CAPTURE(type);
     const JsonObject entry = golden.root().within(type, simdjson::dom::object(field.value));
-    const std::vector<std::byte> blocks = bytes_of(entry.string("blocks"));
-    const std::vector<std::byte> expected = bytes_of(entry.string("numbers"));
+    const std::string blocks = bytes_of(entry.string("blocks"));
+    const std::string expected = bytes_of(entry.string("numbers"));
     const auto size = gguf_type(type);
     REQUIRE(size);
-    const ReadBlocks read = find_block_reader(type);
-    REQUIRE(static_cast<bool>(read));
-    const auto count = static_cast<int64_t>(blocks.size()) / size->bytes;
-    std::vector<float> numbers(static_cast<size_t>(count * size->numbers));
-    REQUIRE(numbers.size() * sizeof(float) == expected.size());
-    read(blocks.data(), count, numbers.data());
+    // Each block is a row.
+    const auto rows = static_cast<int64_t>(blocks.size()) / size->bytes;
+    const StoredTensor tensor = {
+        type, {rows, size->numbers}, std::as_bytes(std::span(blocks)), "f"};
+    const Checkpoint files("f", nullptr, {{"m.weight", tensor}});
+    const JsonFile config(
+        "f",
+        fmt::format(R"({{"quantization_config": {{"quant_method": "gguf", "types": ["{}"]}}}})",
+                    type));
+    const QuantizedWeights weights(config.root());
+    REQUIRE(weights.has(files, "m.weight"));
+    std::vector<float> numbers(expected.size() / sizeof(float));
+    REQUIRE(numbers.size() == static_cast<size_t>(rows * size->numbers));
+    weights.open(files, "m.weight", rows, size->numbers).read(0, rows, numbers.data());
     CHECK(std::memcmp(numbers.data(), expected.data(), expected.size()) == 0);
+    // All but two types are kept as codes.
+    CHECK(weights.has_codes() == (type != "Q4_1" && type != "Q5_1"));
     ++num_types;
   }
   CHECK(num_types == 13);
