@@ -60,7 +60,7 @@ std::string turned(const std::string& rows, size_t row_bytes) {
 }
 
 // Blocks of 32 numbers whose codes are any and whose scales are small.
-std::string blocks(size_t count, size_t codes, int seed) {
+std::string made_up_blocks(size_t count, size_t codes, int seed) {
   std::string bytes;
   for (size_t i = 0; i < count; ++i) {
     GgufWriter::append(bytes,
@@ -107,8 +107,8 @@ GgufWriter gguf_of(const std::string& model, const std::string& architecture, ui
       bytes = turned(bytes, 2 * columns);
     }
     const size_t num_blocks = bytes.size() / 64;
-    if (type == kQ4) bytes = blocks(num_blocks, 16, ++seed);
-    if (type == kQ8) bytes = blocks(num_blocks, 32, ++seed);
+    if (type == kQ4) bytes = made_up_blocks(num_blocks, 16, ++seed);
+    if (type == kQ8) bytes = made_up_blocks(num_blocks, 32, ++seed);
     writer.tensor(gguf_name(name), type, tensor.shape, bytes);
   }
   return writer;
@@ -148,7 +148,8 @@ void add_tokenizer(const std::string& model, GgufWriter& writer) {
   writer.text("tokenizer.chat_template", settings.root().string("chat_template"));
 }
 
-std::string completed(const std::string& model, const std::string& input, const Words& more = {}) {
+std::string gguf_completed(const std::string& model, const std::string& input,
+                           const Words& more = {}) {
   const TempDir dir;
   const Ended ended = run(Words{"--model", model, "--served-model-name", "m", "--input", input,
                                 "--output", dir / "out.jsonl", "--quiet", "--token-ids"} +
@@ -185,18 +186,19 @@ TEST_CASE("a GGUF file of a bundled model gives the bytes of its folder, text an
         i, 2 * i);
   }
   write_file(dir / "in.jsonl", lines);
-  CHECK(completed(dir / "m.gguf", dir / "in.jsonl") ==
-        completed(model_dir("story-qwen3"), dir / "in.jsonl"));
+  CHECK(gguf_completed(dir / "m.gguf", dir / "in.jsonl") ==
+        gguf_completed(model_dir("story-qwen3"), dir / "in.jsonl"));
   // The folder that has the file stands for it.
-  CHECK(completed(dir.path(), dir / "in.jsonl") == completed(dir / "m.gguf", dir / "in.jsonl"));
+  CHECK(gguf_completed(dir.path(), dir / "in.jsonl") ==
+        gguf_completed(dir / "m.gguf", dir / "in.jsonl"));
 }
 
 TEST_CASE("heads that a GGUF file has turned are turned back") {
   const TempDir dir;
   write_file(dir / "in.jsonl", lines_of_ids());
   write_file(dir / "m.gguf", gguf_of("story-llama", "llama", kBF16).file());
-  const std::string folder = completed(model_dir("story-llama"), dir / "in.jsonl");
-  const std::string file = completed(dir / "m.gguf", dir / "in.jsonl");
+  const std::string folder = gguf_completed(model_dir("story-llama"), dir / "in.jsonl");
+  const std::string file = gguf_completed(dir / "m.gguf", dir / "in.jsonl");
   // The file has no tokenizer, so only the ids are the same.
   const auto ids = [](const std::string& records) {
     std::string all;
@@ -211,15 +213,15 @@ TEST_CASE("a GGUF file in 4 bits keeps them, and gives the same bytes in every b
   const TempDir dir;
   write_file(dir / "in.jsonl", lines_of_ids());
   write_file(dir / "m.gguf", gguf_of("story-llama", "llama", kQ4).file());
-  const std::string usual = completed(dir / "m.gguf", dir / "in.jsonl");
+  const std::string usual = gguf_completed(dir / "m.gguf", dir / "in.jsonl");
   for (const Words& flags : {Words{"--max-batch-size", "1"},
                              {"--max-step-tokens", "7", "--threads", "2"},
                              {"--cpu-isa", "portable"},
                              {"--quantize", "int4", "--threads", "1"}}) {
     const bool rounds_head = flags[0] == "--quantize";
-    CHECK((completed(dir / "m.gguf", dir / "in.jsonl", flags) == usual) == !rounds_head);
+    CHECK((gguf_completed(dir / "m.gguf", dir / "in.jsonl", flags) == usual) == !rounds_head);
   }
-  CHECK(completed(dir / "m.gguf", dir / "in.jsonl", {"--quantize", "none"}) != usual);
+  CHECK(gguf_completed(dir / "m.gguf", dir / "in.jsonl", {"--quantize", "none"}) != usual);
   const Ended info = run_program(command({"info", "--model", dir / "m.gguf"}));
   CHECK(info.out.find("gguf, Q4_0; 43 of 43 matrices") != std::string::npos);
 }

@@ -19,7 +19,7 @@ std::span<const std::byte> bytes_of(const std::string& file) {
   return {reinterpret_cast<const std::byte*>(file.data()), file.size()};
 }
 
-std::string error_of(const std::string& file) {
+std::string gguf_error_of(const std::string& file) {
   try {
     static_cast<void>(parse_gguf("a.gguf", bytes_of(file)));
     return "";
@@ -107,7 +107,7 @@ TEST_CASE("a hostile GGUF file is an error that names the file and what is wrong
        "'t': found it"},
   };
   for (const auto& [file, message] : cases) {
-    const std::string error = error_of(file);
+    const std::string error = gguf_error_of(file);
     CAPTURE(error);
     CHECK(error.starts_with("a.gguf: "));
     CHECK(error.find(message) != std::string::npos);
@@ -117,13 +117,13 @@ TEST_CASE("a hostile GGUF file is an error that names the file and what is wrong
 TEST_CASE("a GGUF file that is cut or changed anywhere is read or is an error") {
   const std::string good = small_file().file();
   for (size_t size = 0; size < good.size(); ++size) {
-    CHECK(error_of(good.substr(0, size)) != "");
+    CHECK(gguf_error_of(good.substr(0, size)) != "");
   }
   std::mt19937 random(7);
   for (int i = 0; i < 20000; ++i) {
     std::string file = good;
     for (int n = 0; n < 3; ++n) file[random() % file.size()] = static_cast<char>(random());
-    const std::string error = error_of(file);
+    const std::string error = gguf_error_of(file);
     CHECK((error.empty() || error.starts_with("a.gguf: ")));
   }
 }

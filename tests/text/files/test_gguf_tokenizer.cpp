@@ -24,7 +24,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const GgufWriter& writer) {
   return make_tokenizer(ModelStore("m.gguf", file, gguf_tokenizer_files(file->metadata())));
 }
 
-std::string error_of(const GgufWriter& writer) {
+std::string tokenizer_error_of(const GgufWriter& writer) {
   try {
     static_cast<void>(tokenizer_of(writer));
     return "";
@@ -96,7 +96,7 @@ TEST_CASE("merges of a GGUF file and its way to cut text give the ids") {
 
 TEST_CASE("tokenizer metadata that do not fit each other are named") {
   const auto check = [](const GgufWriter& writer, const std::string& message) {
-    const std::string error = error_of(writer);
+    const std::string error = tokenizer_error_of(writer);
     CAPTURE(error);
     CHECK(error.find(message) != std::string::npos);
   };
