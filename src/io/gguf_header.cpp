@@ -22,12 +22,12 @@ constexpr uint32_t kOldest = 2, kNewest = 3;
 constexpr size_t kMaxDims = 4;
 constexpr uint64_t kMaxAlignment = 1 << 20;
 
-struct TypeRow {
+struct GgufTypeRow {
   uint32_t id;
   std::string_view name;
   GgufType type;
 };
-constexpr TypeRow kTypes[] = {
+constexpr GgufTypeRow kGgufTypes[] = {
     {0, "F32", {1, 4}},         {1, "F16", {1, 2}},         {2, "Q4_0", {32, 18}},
     {3, "Q4_1", {32, 20}},      {6, "Q5_0", {32, 22}},      {7, "Q5_1", {32, 24}},
     {8, "Q8_0", {32, 34}},      {9, "Q8_1", {32, 36}},      {10, "Q2_K", {256, 84}},
@@ -206,8 +206,8 @@ TensorInfo read_tensor(HeaderReader& in, const std::string& path) {
     info.tensor.shape.insert(info.tensor.shape.begin(), static_cast<int64_t>(size));
   }
   const auto id = in.number<uint32_t>(what);
-  const auto* const row = std::ranges::find(kTypes, id, &TypeRow::id);
-  if (row == std::end(kTypes)) {
+  const auto* const row = std::ranges::find(kGgufTypes, id, &GgufTypeRow::id);
+  if (row == std::end(kGgufTypes)) {
     in.fail(what, fmt::format("type {}", id), "one of those that docs/models.md lists");
   }
   info.tensor.type = row->name;
@@ -235,8 +235,8 @@ TensorInfo read_tensor(HeaderReader& in, const std::string& path) {
 }  // namespace
 
 std::optional<GgufType> gguf_type(std::string_view name) {
-  const auto* const row = std::ranges::find(kTypes, name, &TypeRow::name);
-  return row == std::end(kTypes) ? std::nullopt : std::optional(row->type);
+  const auto* const row = std::ranges::find(kGgufTypes, name, &GgufTypeRow::name);
+  return row == std::end(kGgufTypes) ? std::nullopt : std::optional(row->type);
 }
 
 bool is_gguf(std::span<const std::byte> file) {

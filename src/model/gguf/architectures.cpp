@@ -14,18 +14,16 @@ namespace pagedinfer {
 namespace {
 
 // Fields of models with experts.
-constexpr GgufField kExperts = {"expert_count", "num_experts"},
+constexpr GgufField kNumExperts = {"expert_count", "num_experts"},
                     kLocalExperts = {"expert_count", "num_local_experts"},
                     kUsedExperts = {"expert_used_count", "num_experts_per_tok"},
                     kExpertWidth = {"expert_feed_forward_length", "moe_intermediate_size"};
 
-constexpr GgufName kRouter = {"ffn_gate_inp.", "mlp.gate."};
+constexpr GgufName kRouterName = {"ffn_gate_inp.", "mlp.gate."};
 // Where a norm follows each block.
 constexpr GgufName kNormBeforeMlp = {"ffn_norm.", "pre_feedforward_layernorm."};
 // gate and up in one matrix.
 constexpr GgufName kGateUp = {"ffn_up.", "mlp.gate_up_proj."};
-
-constexpr int64_t kMaxLayers = 1 << 12;
 
 // Layers that slide, if the file lists them.
 void write_layer_types(const GgufKeys& keys, JsonWriter& config) {
@@ -104,24 +102,24 @@ const GgufArchitecture kArchitectures[] = {
     {.name = "qwen3", .model = "Qwen3ForCausalLM"},
     {.name = "qwen2moe",
      .model = "Qwen2MoeForCausalLM",
-     .fields = {kExperts,
+     .fields = {kNumExperts,
                 kUsedExperts,
                 kExpertWidth,
                 {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"}},
-     .names = {kRouter,
+     .names = {kRouterName,
                {"ffn_gate_shexp.", "mlp.shared_expert.gate_proj."},
                {"ffn_up_shexp.", "mlp.shared_expert.up_proj."},
                {"ffn_down_shexp.", "mlp.shared_expert.down_proj."},
                {"ffn_gate_inp_shexp.", "mlp.shared_expert_gate."}}},
     {.name = "qwen3moe",
      .model = "Qwen3MoeForCausalLM",
-     .fields = {kExperts, kUsedExperts, kExpertWidth},
-     .names = {kRouter},
+     .fields = {kNumExperts, kUsedExperts, kExpertWidth},
+     .names = {kRouterName},
      .write_more = write_qwen3moe},
     {.name = "olmoe",
      .model = "OlmoeForCausalLM",
-     .fields = {kExperts, kUsedExperts, {"attention.clamp_kqv", "clip_qkv"}},
-     .names = {kRouter}},
+     .fields = {kNumExperts, kUsedExperts, {"attention.clamp_kqv", "clip_qkv"}},
+     .names = {kRouterName}},
     {.name = "gpt-oss",
      .model = "GptOssForCausalLM",
      .fields = {kLocalExperts, kUsedExperts, {"attention.sliding_window", "sliding_window"}},

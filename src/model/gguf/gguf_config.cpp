@@ -17,14 +17,14 @@ namespace pagedinfer {
 namespace {
 
 // Positive integers, which a file must have.
-constexpr GgufField kSizes[] = {
+constexpr GgufField kGgufSizes[] = {
     {"block_count", "num_hidden_layers"},
     {"embedding_length", "hidden_size"},
     {"attention.head_count", "num_attention_heads"},
     {"context_length", "max_position_embeddings"},
 };
 // Fields that are absent where the file has no number.
-constexpr GgufField kNumbers[] = {
+constexpr GgufField kGgufNumbers[] = {
     {"feed_forward_length", "intermediate_size"},
     {"attention.key_length", "head_dim"},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
@@ -34,17 +34,17 @@ constexpr GgufField kNumbers[] = {
     {"residual_scale", "residual_multiplier"},
     {"logit_scale", "logits_scaling"},
 };
-constexpr const char* kEnds[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                                 "tokenizer.ggml.eom_token_id"};
+constexpr const char* kGgufEnds[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                     "tokenizer.ggml.eom_token_id"};
 
-const StoredTensor* find_tensor(const GgufFile& file, std::string_view name) {
+const StoredTensor* tensor_of_file(const GgufFile& file, std::string_view name) {
   const auto found = file.tensors().find(name);
   return found == file.tensors().end() ? nullptr : &found->second;
 }
 
 // The numbers of a tensor of float32; empty: there is none.
-std::vector<float> numbers_of(const GgufFile& file, std::string_view name) {
-  const StoredTensor* const tensor = find_tensor(file, name);
+std::vector<float> rope_factors(const GgufFile& file, std::string_view name) {
+  const StoredTensor* const tensor = tensor_of_file(file, name);
   if (tensor == nullptr) return {};
   if (tensor->type != "F32") {
     throw Error(fmt::format("{}: {}", tensor->file,
@@ -57,15 +57,15 @@ std::vector<float> numbers_of(const GgufFile& file, std::string_view name) {
 
 // The first size of the embedding: the file may have fewer rows than its metadata say.
 void write_vocabulary(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) {
-  const StoredTensor* const embedding = find_tensor(file, "token_embd.weight");
+  const StoredTensor* const embedding = tensor_of_file(file, "token_embd.weight");
   if (embedding == nullptr || embedding->shape.size() != 2) {
     keys.metadata().refuse("tensor 'token_embd.weight'",
                            embedding == nullptr ? "" : "another shape", "a matrix");
   }
   config.field("vocab_size", embedding->shape.front());
-  config.field("tie_word_embeddings", find_tensor(file, "output.weight") == nullptr);
+  config.field("tie_word_embeddings", tensor_of_file(file, "output.weight") == nullptr);
   std::vector<int64_t> ends;
-  for (const char* const key : kEnds) {
+  for (const char* const key : kGgufEnds) {
     const auto token = keys.metadata().find_integer(key, 0, embedding->shape.front() - 1);
     if (token && std::ranges::find(ends, *token) == ends.end()) ends.push_back(*token);
   }
@@ -89,9 +89,9 @@ void write_yarn(const GgufKeys& keys, JsonWriter& config) {
 
 void write_rope(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) {
   const std::string type = keys.find_string("rope.scaling.type").value_or("none");
-  const std::vector<float> factors = numbers_of(file, "rope_freqs.weight");
-  const std::vector<float> shorter = numbers_of(file, "rope_factors_short.weight");
-  const std::vector<float> longer = numbers_of(file, "rope_factors_long.weight");
+  const std::vector<float> factors = rope_factors(file, "rope_freqs.weight");
+  const std::vector<float> shorter = rope_factors(file, "rope_factors_short.weight");
+  const std::vector<float> longer = rope_factors(file, "rope_factors_long.weight");
   const auto trained = keys.find_integer("rope.scaling.original_context_length");
   if (!shorter.empty() && trained) config.field("original_max_position_embeddings", *trained);
   if (const auto rotated = keys.find_integer("rope.dimension_count");
@@ -153,14 +153,14 @@ std::string gguf_config(const GgufFile& file) {
   if (!architecture.model.empty()) {
     config.key("architectures").begin_array().value(architecture.model).end_array();
   }
-  for (const GgufField& row : kSizes) config.field(row.field, keys.integer(row.key));
+  for (const GgufField& row : kGgufSizes) config.field(row.field, keys.integer(row.key));
   config.field("num_key_value_heads",
                keys.find_integer("attention.head_count_kv").value_or(keys.heads()));
   config.field("rope_theta", keys.find_number("rope.freq_base").value_or(10000.0));
-  for (const GgufField& row : kNumbers) write_number(keys, row, config);
+  for (const GgufField& row : kGgufNumbers) write_number(keys, row, config);
   for (const GgufField& row : architecture.fields) write_number(keys, row, config);
-  config.field("attention_bias", find_tensor(file, "blk.0.attn_q.bias") != nullptr);
-  config.field("mlp_bias", find_tensor(file, "blk.0.ffn_up.bias") != nullptr);
+  config.field("attention_bias", tensor_of_file(file, "blk.0.attn_q.bias") != nullptr);
+  config.field("mlp_bias", tensor_of_file(file, "blk.0.ffn_up.bias") != nullptr);
   write_vocabulary(file, keys, config);
   write_rope(file, keys, config);
   if (architecture.write_more != nullptr) architecture.write_more(keys, config);

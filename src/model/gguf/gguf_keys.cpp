@@ -11,7 +11,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMaxInteger = std::numeric_limits<int64_t>::max();
 
 }  // namespace
 
@@ -22,7 +22,7 @@ std::string GgufKeys::key(std::string_view name) const {
 std::optional<int64_t> GgufKeys::find_integer(std::string_view name) const {
   const auto found = metadata_.find(key(name));
   if (!found || found->type() == simdjson::dom::element_type::DOUBLE) return std::nullopt;
-  const std::vector<int64_t> all = metadata_.one_or_more(key(name), 0, kMax);
+  const std::vector<int64_t> all = metadata_.one_or_more(key(name), 0, kMaxInteger);
   if (all.empty()) return std::nullopt;
   if (std::ranges::adjacent_find(all, std::not_equal_to()) != all.end()) {
     metadata_.refuse(key(name), counted(std::ssize(all), "number", "numbers that differ"),

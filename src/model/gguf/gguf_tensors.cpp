@@ -66,12 +66,12 @@ std::string_view matrix_of_experts(const GgufExperts& experts, std::string_view 
 // Adds a tensor for each expert. `stacked` has one below the other.
 void add_experts(const std::string& name, const StoredTensor& stacked, const std::string& block,
                  std::string_view end, StoredTensors& tensors) {
-  constexpr int64_t kMaxExperts = 1 << 14;
+  constexpr int64_t kMaxStacked = 1 << 14;
   const size_t dims = stacked.shape.size();
-  if (dims < 2 || dims > 3 || stacked.shape[0] <= 0 || stacked.shape[0] > kMaxExperts) {
+  if (dims < 2 || dims > 3 || stacked.shape[0] <= 0 || stacked.shape[0] > kMaxStacked) {
     throw Error(fmt::format("{}: tensor '{}' has shape [{}], expected matrices of up to {} experts",
                             stacked.file, shortened(name), fmt::join(stacked.shape, ", "),
-                            kMaxExperts));
+                            kMaxStacked));
   }
   const auto count = static_cast<size_t>(stacked.shape[0]);
   const size_t bytes = stacked.bytes.size() / count;

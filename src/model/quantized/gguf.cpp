@@ -78,8 +78,8 @@ std::optional<CodeSource> codes_of_blocks(const BlockRows& blocks) {
   return source;
 }
 
-RowSource open_rows(const Checkpoint& files, const std::string& module, int64_t rows,
-                    int64_t cols) {
+RowSource open_block_rows(const Checkpoint& files, const std::string& module, int64_t rows,
+                          int64_t cols) {
   const BlockRows blocks = open_blocks(files, module, rows, cols);
   if (const auto codes = codes_of_blocks(blocks)) {
     return {rows, cols, [of = dequantized(*codes)](int64_t first, int64_t count, float* out) {
@@ -95,8 +95,8 @@ RowSource open_rows(const Checkpoint& files, const std::string& module, int64_t 
           }};
 }
 
-std::optional<CodeSource> open_codes(const Checkpoint& files, const std::string& module,
-                                     int64_t rows, int64_t cols) {
+std::optional<CodeSource> open_block_codes(const Checkpoint& files, const std::string& module,
+                                           int64_t rows, int64_t cols) {
   return codes_of_blocks(open_blocks(files, module, rows, cols));
 }
 
@@ -118,8 +118,8 @@ StoredForm read_gguf(const JsonObject& config) {
                      .parts = {"weight"},
                      .compute = DType::kBF16,
                      .codes = "weight",
-                     .open = open_rows};
-  if (has_codes) form.open_codes = open_codes;
+                     .open = open_block_rows};
+  if (has_codes) form.open_codes = open_block_codes;
   return form;
 }
 

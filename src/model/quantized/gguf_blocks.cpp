@@ -56,7 +56,7 @@ void read_q8_0(const uint8_t* block, uint8_t* codes, float* scales, uint8_t*) {
 }
 // The scale is a power of two, by its exponent, for numbers that are twice those of e2m1. It is 0
 // if it is no normal number, and 255 is NaN.
-void read_mxfp4(const uint8_t* block, uint8_t* codes, float* scales, uint8_t*) {
+void read_mxfp4_block(const uint8_t* block, uint8_t* codes, float* scales, uint8_t*) {
   const uint32_t exponent = block[0];
   scales[0] = std::bit_cast<float>(exponent == 255 ? 0x7fc00000
                                    : exponent < 2  ? 0
@@ -164,25 +164,31 @@ void read_iq4_xs(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* b
   }
 }
 
-using enum CodeValues;
 constexpr BlockType kBlockTypes[] = {
     {.name = "Q4_0", .read_codes = read_four_bits, .zero = 8},
     {.name = "Q4_1", .read_numbers = read_q4_1},
-    {.name = "Q5_0", .read_codes = read_q5_0, .values = kUniform5, .zero = 16},
+    {.name = "Q5_0", .read_codes = read_q5_0, .values = CodeValues::kUniform5, .zero = 16},
     {.name = "Q5_1", .read_numbers = read_q5_1},
-    {.name = "Q8_0", .read_codes = read_q8_0, .values = kBytes},
-    {.name = "IQ4_NL", .read_codes = read_four_bits, .values = kTable},
-    {.name = "MXFP4", .read_codes = read_mxfp4, .values = kFp4, .scales = CodeScales::kE8M0},
+    {.name = "Q8_0", .read_codes = read_q8_0, .values = CodeValues::kBytes},
+    {.name = "IQ4_NL", .read_codes = read_four_bits, .values = CodeValues::kTable},
+    {.name = "MXFP4",
+     .read_codes = read_mxfp4_block,
+     .values = CodeValues::kFp4,
+     .scales = CodeScales::kE8M0},
     {.name = "Q2_K", .read_codes = read_q2_k, .sub_group = 16, .has_minima = true},
     {.name = "Q3_K", .read_codes = read_q3_k, .zero = 4, .sub_group = 16},
     {.name = "Q4_K", .read_codes = read_q4_k, .sub_group = 32, .has_minima = true},
     {.name = "Q5_K",
      .read_codes = read_q5_k,
-     .values = kUniform5,
+     .values = CodeValues::kUniform5,
      .sub_group = 32,
      .has_minima = true},
-    {.name = "Q6_K", .read_codes = read_q6_k, .values = kUniform6, .zero = 32, .sub_group = 16},
-    {.name = "IQ4_XS", .read_codes = read_iq4_xs, .values = kTable, .sub_group = 32},
+    {.name = "Q6_K",
+     .read_codes = read_q6_k,
+     .values = CodeValues::kUniform6,
+     .zero = 32,
+     .sub_group = 16},
+    {.name = "IQ4_XS", .read_codes = read_iq4_xs, .values = CodeValues::kTable, .sub_group = 32},
 };
 
 }  // namespace

@@ -16,36 +16,38 @@
 namespace pagedinfer {
 namespace {
 
-constexpr std::string_view kTokens = "tokenizer.ggml.tokens", kTypes = "tokenizer.ggml.token_type",
-                           kScores = "tokenizer.ggml.scores", kMerges = "tokenizer.ggml.merges",
-                           kModel = "tokenizer.ggml.model", kPre = "tokenizer.ggml.pre",
-                           kTemplate = "tokenizer.chat_template",
-                           kTemplates = "tokenizer.chat_templates";
-constexpr int64_t kMaxId = (1 << 24) - 1;
+constexpr std::string_view kGgufTokens = "tokenizer.ggml.tokens",
+                           kGgufTypes = "tokenizer.ggml.token_type",
+                           kGgufScores = "tokenizer.ggml.scores",
+                           kGgufMerges = "tokenizer.ggml.merges",
+                           kGgufModel = "tokenizer.ggml.model", kGgufPre = "tokenizer.ggml.pre",
+                           kGgufTemplate = "tokenizer.chat_template",
+                           kGgufTemplates = "tokenizer.chat_templates";
+constexpr int64_t kMaxTokenId = (1 << 24) - 1;
 
-std::vector<std::string> read_tokens(const JsonObject& metadata) {
-  std::vector<std::string> tokens = metadata.strings(kTokens);
-  if (tokens.empty()) metadata.refuse(kTokens, "", "a list of texts");
+std::vector<std::string> gguf_tokens(const JsonObject& metadata) {
+  std::vector<std::string> tokens = metadata.strings(kGgufTokens);
+  if (tokens.empty()) metadata.refuse(kGgufTokens, "", "a list of texts");
   return tokens;
 }
 
 // Throws Error unless a list has an entry for each token.
-void check_size(const JsonObject& metadata, std::string_view key, size_t found, size_t expected) {
+void check_length(const JsonObject& metadata, std::string_view key, size_t found, size_t expected) {
   if (found == expected) return;
   metadata.refuse(key, counted(static_cast<int64_t>(found), "entry", "entries"),
                   fmt::format("{}, as many as tokens", expected));
 }
 
-std::vector<PieceType> read_types(const JsonObject& metadata, size_t num_tokens) {
-  const std::vector<int64_t> numbers = metadata.integers(kTypes, 1, 6);
+std::vector<PieceType> gguf_types(const JsonObject& metadata, size_t num_tokens) {
+  const std::vector<int64_t> numbers = metadata.integers(kGgufTypes, 1, 6);
   if (numbers.empty()) return std::vector(num_tokens, PieceType::kNormal);
-  check_size(metadata, kTypes, numbers.size(), num_tokens);
+  check_length(metadata, kGgufTypes, numbers.size(), num_tokens);
   std::vector<PieceType> types;
   for (const int64_t number : numbers) types.push_back(static_cast<PieceType>(number));
   return types;
 }
 
-std::optional<int64_t> find_token(const JsonObject& metadata, std::string_view name,
+std::optional<int64_t> gguf_token(const JsonObject& metadata, std::string_view name,
                                   size_t num_tokens) {
   return metadata.find_integer(fmt::format("tokenizer.ggml.{}_token_id", name), 0,
                                static_cast<int64_t>(num_tokens) - 1);
@@ -53,7 +55,7 @@ std::optional<int64_t> find_token(const JsonObject& metadata, std::string_view n
 
 // One piece stands for what cannot be spelled. Some files call their padding so.
 void keep_one_unknown(const JsonObject& metadata, std::vector<PieceType>& types) {
-  const auto given = find_token(metadata, "unknown", types.size());
+  const auto given = gguf_token(metadata, "unknown", types.size());
   const auto first = std::ranges::find(types, PieceType::kUnknown);
   if (!given && first == types.end()) return;
   const auto kept =
@@ -78,10 +80,10 @@ void write_added(JsonWriter& json, std::string_view content, PieceType type) {
 }
 
 // Byte-level BPE.
-std::string tokenizer_json(const JsonObject& metadata, const std::vector<std::string>& tokens,
-                           const std::vector<PieceType>& types, const GgufSplit& split) {
-  const std::vector<std::string> merges = metadata.strings(kMerges);
-  if (merges.empty()) metadata.refuse(kMerges, "", "a list of texts");
+std::string gguf_tokenizer_json(const JsonObject& metadata, const std::vector<std::string>& tokens,
+                                const std::vector<PieceType>& types, const GgufSplit& split) {
+  const std::vector<std::string> merges = metadata.strings(kGgufMerges);
+  if (merges.empty()) metadata.refuse(kGgufMerges, "", "a list of texts");
   std::string text;
   JsonWriter json(text);
   json.begin_object().field("version", "1.0").key("added_tokens").begin_array();
@@ -95,8 +97,8 @@ std::string tokenizer_json(const JsonObject& metadata, const std::vector<std::st
   if (split.composes) json.key("normalizer").begin_object().field("type", "NFC").end_object();
   write_pre_tokenizer(split, json);
   json.key("decoder").begin_object().field("type", "ByteLevel").end_object();
-  const auto bos = find_token(metadata, "bos", tokens.size());
-  const auto eos = find_token(metadata, "eos", tokens.size());
+  const auto bos = gguf_token(metadata, "bos", tokens.size());
+  const auto eos = gguf_token(metadata, "eos", tokens.size());
   const bool adds_bos =
       bos && metadata.find_bool("tokenizer.ggml.add_bos_token").value_or(split.adds_bos);
   const bool adds_eos = eos && metadata.find_bool("tokenizer.ggml.add_eos_token").value_or(false);
@@ -134,16 +136,16 @@ std::string tokenizer_json(const JsonObject& metadata, const std::vector<std::st
 }
 
 // The scores and kinds of SentencePiece.
-std::string tokenizer_model(const JsonObject& metadata, const std::vector<std::string>& tokens,
-                            const std::vector<PieceType>& types) {
-  const std::vector<double> scores = metadata.numbers(kScores, -1e30, 1e30);
-  check_size(metadata, kScores, scores.size(), tokens.size());
+std::string gguf_tokenizer_model(const JsonObject& metadata, const std::vector<std::string>& tokens,
+                                 const std::vector<PieceType>& types) {
+  const std::vector<double> scores = metadata.numbers(kGgufScores, -1e30, 1e30);
+  check_length(metadata, kGgufScores, scores.size(), tokens.size());
   SpmModel model = {
       .adds_prefix = metadata.find_bool("tokenizer.ggml.add_space_prefix").value_or(true),
       .removes_spaces =
           metadata.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false)};
   const auto id_of = [&](std::string_view name, int& id) {
-    if (const auto found = find_token(metadata, name, tokens.size())) id = static_cast<int>(*found);
+    if (const auto found = gguf_token(metadata, name, tokens.size())) id = static_cast<int>(*found);
   };
   id_of("unknown", model.unknown);
   id_of("bos", model.bos);
@@ -155,17 +157,19 @@ std::string tokenizer_model(const JsonObject& metadata, const std::vector<std::s
 }
 
 // The tokens that are called by a name, as spellings, and those that are found in text first.
-std::string tokenizer_config(const JsonObject& metadata, const std::vector<std::string>& tokens,
-                             const std::vector<PieceType>& types) {
+std::string gguf_tokenizer_config(const JsonObject& metadata,
+                                  const std::vector<std::string>& tokens,
+                                  const std::vector<PieceType>& types) {
   std::string text;
   JsonWriter json(text);
   json.begin_object();
-  constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"bos", "bos_token"},
-                                                                      {"eos", "eos_token"},
-                                                                      {"unknown", "unk_token"},
-                                                                      {"padding", "pad_token"}};
-  for (const auto& [name, field] : kNames) {
-    if (const auto id = find_token(metadata, name, tokens.size())) {
+  constexpr std::pair<std::string_view, std::string_view> kNamedTokens[] = {
+      {"bos", "bos_token"},
+      {"eos", "eos_token"},
+      {"unknown", "unk_token"},
+      {"padding", "pad_token"}};
+  for (const auto& [name, field] : kNamedTokens) {
+    if (const auto id = gguf_token(metadata, name, tokens.size())) {
       json.field(field, tokens[static_cast<size_t>(*id)]);
     }
   }
@@ -183,8 +187,8 @@ std::string tokenizer_config(const JsonObject& metadata, const std::vector<std::
     json.end_object();
   }
   json.end_object();
-  const auto usual = metadata.find_string(kTemplate);
-  const std::vector<std::string> others = metadata.strings(kTemplates);
+  const auto usual = metadata.find_string(kGgufTemplate);
+  const std::vector<std::string> others = metadata.strings(kGgufTemplates);
   if (usual && others.empty()) json.field("chat_template", *usual);
   if (!others.empty()) {
     json.key("chat_template").begin_array();
@@ -193,7 +197,7 @@ std::string tokenizer_config(const JsonObject& metadata, const std::vector<std::
     };
     if (usual) add("default", *usual);
     for (const std::string& name : others) {
-      add(name, metadata.string(fmt::format("{}.{}", kTemplate, name)));
+      add(name, metadata.string(fmt::format("{}.{}", kGgufTemplate, name)));
     }
     json.end_array();
   }
@@ -205,23 +209,24 @@ std::string tokenizer_config(const JsonObject& metadata, const std::vector<std::
 
 std::map<std::string, std::string, std::less<>> gguf_tokenizer_files(const JsonObject& metadata) {
   std::map<std::string, std::string, std::less<>> files;
-  const std::string kind = metadata.find_string(kModel).value_or("none");
+  const std::string kind = metadata.find_string(kGgufModel).value_or("none");
   if (kind == "none" || kind == "no_vocab") return files;
-  const std::vector<std::string> tokens = read_tokens(metadata);
-  if (static_cast<int64_t>(tokens.size()) > kMaxId) {
-    metadata.refuse(kTokens, fmt::format("{} texts", tokens.size()),
-                    fmt::format("at most {}", kMaxId));
+  const std::vector<std::string> tokens = gguf_tokens(metadata);
+  if (static_cast<int64_t>(tokens.size()) > kMaxTokenId) {
+    metadata.refuse(kGgufTokens, fmt::format("{} texts", tokens.size()),
+                    fmt::format("at most {}", kMaxTokenId));
   }
-  std::vector<PieceType> types = read_types(metadata, tokens.size());
+  std::vector<PieceType> types = gguf_types(metadata, tokens.size());
   keep_one_unknown(metadata, types);
   if (kind == "gpt2") {
-    files["tokenizer.json"] = tokenizer_json(metadata, tokens, types, find_split(metadata, kPre));
+    files["tokenizer.json"] =
+        gguf_tokenizer_json(metadata, tokens, types, find_split(metadata, kGgufPre));
   } else if (kind == "llama") {
-    files["tokenizer.model"] = tokenizer_model(metadata, tokens, types);
+    files["tokenizer.model"] = gguf_tokenizer_model(metadata, tokens, types);
   } else {
-    metadata.refuse(kModel, shortened(kind), "gpt2 or llama");
+    metadata.refuse(kGgufModel, shortened(kind), "gpt2 or llama");
   }
-  files["tokenizer_config.json"] = tokenizer_config(metadata, tokens, types);
+  files["tokenizer_config.json"] = gguf_tokenizer_config(metadata, tokens, types);
   return files;
 }
 
