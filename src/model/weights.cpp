@@ -92,6 +92,10 @@ void visit_each_expert(const ModelSpec& spec, const LayerNames& n, LayerWeights&
     visit_matrices({{names.gate, expert.gate, width, hidden}, {names.up, expert.up, width, hidden}},
                    of_expert);
     of_expert({names.down, expert.down, hidden, width});
+    if (!spec.experts.biases) continue;
+    of_expert({names.gate_bias, expert.gate_bias, 1, width, TensorKind::kBias});
+    of_expert({names.up_bias, expert.up_bias, 1, width, TensorKind::kBias});
+    of_expert({names.down_bias, expert.down_bias, 1, hidden, TensorKind::kBias});
   }
 }
 
