@@ -40,6 +40,8 @@ struct GgufArchitecture {
   bool turns_heads = false;
   // The weights of norms are larger by 1.
   bool adds_to_norms = false;
+  // The bounds of yarn's frequencies are not rounded to whole ones.
+  bool has_exact_yarn = false;
   // Writes fields that are no copies; null: there are none.
   void (*write_more)(const GgufKeys& keys, JsonWriter& config) = nullptr;
 };

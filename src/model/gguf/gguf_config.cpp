@@ -84,7 +84,7 @@ void write_yarn(const GgufKeys& keys, JsonWriter& config) {
     config.field("mscale", *multiplier).field("mscale_all_dim", *multiplier);
   }
   copy("attention.temperature_scale", "llama_4_scaling_beta");
-  if (keys.architecture().name == "gpt-oss") config.field("truncate", false);
+  if (keys.architecture().has_exact_yarn) config.field("truncate", false);
 }
 
 void write_rope(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) {
@@ -108,8 +108,9 @@ void write_rope(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) 
     config.field("attention_factor", keys.find_number("rope.scaling.attn_factor").value_or(1.0));
   } else {
     config.field("rope_type", type);
-    if (const auto factor = keys.find_number("rope.scaling.factor"))
+    if (const auto factor = keys.find_number("rope.scaling.factor")) {
       config.field("factor", *factor);
+    }
     if (trained) config.field("original_max_position_embeddings", *trained);
     if (type == "yarn") write_yarn(keys, config);
   }
