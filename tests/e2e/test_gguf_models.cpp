@@ -2,12 +2,16 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/float16.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "tests/support/e2e.h"
@@ -16,7 +20,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr uint32_t kF32 = 0, kQ4 = 2, kQ8 = 8, kBF16 = 30;
+constexpr uint32_t kF32 = 0, kQ4 = 2, kQ8 = 8, kQ6K = 14, kBF16 = 30;
 
 std::string model_dir(const std::string& model) { return source_dir() + "/datasets/" + model; }
 
@@ -59,20 +63,53 @@ std::string turned(const std::string& rows, size_t row_bytes) {
   return result;
 }
 
-// Blocks of 32 numbers whose codes are any and whose scales are small.
-std::string made_up_blocks(size_t count, size_t codes, int seed) {
+// The number that is largest without its sign.
+float largest(const float* x, size_t count) {
+  return *std::max_element(x, x + count,
+                           [](float a, float b) { return std::abs(a) < std::abs(b); });
+}
+int rounded(float x, int min, int max) {
+  return std::clamp(static_cast<int>(std::lround(x)), min, max);
+}
+
+// 256 numbers, all of whose sub-scales are 64.
+std::string to_q6_k(const float* x) {
+  const uint16_t half = to_f16(largest(x, 256) / -32 / 64);
+  const float scale = from_f16(half) * 64;
+  std::string low(128, '\0'), high(64, '\0');
+  for (size_t i = 0; i < 256; ++i) {
+    const int code = rounded(x[i] / scale, -32, 31) + 32;
+    const size_t half_at = i / 128, quarter = i % 128 / 32, place = i % 32;
+    low[half_at * 64 + quarter % 2 * 32 + place] |=
+        static_cast<char>((code & 15) << quarter / 2 * 4);
+    high[half_at * 32 + place] |= static_cast<char>(code >> 4 << 2 * quarter);
+  }
+  std::string bytes = low + high + std::string(16, '\x40');
+  GgufWriter::append(bytes, half);
+  return bytes;
+}
+std::string to_q4_0(const float* x) {
   std::string bytes;
-  for (size_t i = 0; i < count; ++i) {
-    GgufWriter::append(bytes,
-                       static_cast<uint16_t>(0x1000 + (i * 37 + static_cast<size_t>(seed)) % 512));
-    for (size_t j = 0; j < codes; ++j) {
-      bytes += static_cast<char>((i * 131 + j * 29 + static_cast<size_t>(seed) * 7) >> 1);
-    }
+  const uint16_t half = to_f16(largest(x, 32) / -8);
+  const float scale = from_f16(half);
+  GgufWriter::append(bytes, half);
+  for (size_t i = 0; i < 16; ++i) {
+    bytes += static_cast<char>((rounded(x[i] / scale, -8, 7) + 8) |
+                               (rounded(x[i + 16] / scale, -8, 7) + 8) << 4);
   }
   return bytes;
 }
+std::string to_q8_0(const float* x) {
+  std::string bytes;
+  const uint16_t half = to_f16(std::abs(largest(x, 32)) / 127);
+  const float scale = from_f16(half);
+  GgufWriter::append(bytes, half);
+  for (size_t i = 0; i < 32; ++i) bytes += static_cast<char>(rounded(x[i] / scale, -127, 127));
+  return bytes;
+}
 
-// The model as a GGUF file. `type`: of matrices; kQ4 and kQ8 have made-up numbers.
+// The model as a GGUF file. `type`: of matrices; beside those in kQ4 there are others, as in usual
+// files.
 GgufWriter gguf_of(const std::string& model, const std::string& architecture, uint32_t type) {
   const JsonFile file(model_dir(model) + "/config.json");
   const JsonObject config = file.root();
@@ -92,7 +129,6 @@ GgufWriter gguf_of(const std::string& model, const std::string& architecture, ui
   writer.real(architecture + ".attention.layer_norm_rms_epsilon",
               static_cast<float>(config.number("rms_norm_eps", 0, 1)));
   const Checkpoint tensors(model_dir(model));
-  int seed = 0;
   for (const auto& [name, tensor] : tensors.tensors()) {
     std::string bytes(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
     if (tensor.shape.size() == 1) {
@@ -106,10 +142,20 @@ GgufWriter gguf_of(const std::string& model, const std::string& architecture, ui
         (name.find("q_proj") != name.npos || name.find("k_proj") != name.npos)) {
       bytes = turned(bytes, 2 * columns);
     }
-    const size_t num_blocks = bytes.size() / 64;
-    if (type == kQ4) bytes = made_up_blocks(num_blocks, 16, ++seed);
-    if (type == kQ8) bytes = made_up_blocks(num_blocks, 32, ++seed);
-    writer.tensor(gguf_name(name), type, tensor.shape, bytes);
+    if (type == kBF16) {
+      writer.tensor(gguf_name(name), type, tensor.shape, bytes);
+      continue;
+    }
+    const bool is_down = name.find("down_proj") != name.npos;
+    const uint32_t used = is_down ? kQ6K : name.find("self_attn") != name.npos ? kQ8 : type;
+    const std::vector<float> numbers =
+        floats_of({"BF16", tensor.shape, std::as_bytes(std::span(bytes)), ""});
+    std::string blocks;
+    for (size_t at = 0; at < numbers.size(); at += is_down ? 256 : 32) {
+      const float* const x = &numbers[at];
+      blocks += used == kQ6K ? to_q6_k(x) : used == kQ8 ? to_q8_0(x) : to_q4_0(x);
+    }
+    writer.tensor(gguf_name(name), used, tensor.shape, blocks);
   }
   return writer;
 }
@@ -209,7 +255,7 @@ TEST_CASE("heads that a GGUF file has turned are turned back") {
   CHECK(ids(file).size() > 100);
 }
 
-TEST_CASE("a GGUF file in 4 bits keeps them, and gives the same bytes in every batch") {
+TEST_CASE("the blocks of a GGUF file stay what they are, and give the same bytes in every batch") {
   const TempDir dir;
   write_file(dir / "in.jsonl", lines_of_ids());
   write_file(dir / "m.gguf", gguf_of("story-llama", "llama", kQ4).file());
@@ -218,12 +264,13 @@ TEST_CASE("a GGUF file in 4 bits keeps them, and gives the same bytes in every b
                              {"--max-step-tokens", "7", "--threads", "2"},
                              {"--cpu-isa", "portable"},
                              {"--quantize", "int4", "--threads", "1"}}) {
-    const bool rounds_head = flags[0] == "--quantize";
-    CHECK((gguf_completed(dir / "m.gguf", dir / "in.jsonl", flags) == usual) == !rounds_head);
+    CHECK(gguf_completed(dir / "m.gguf", dir / "in.jsonl", flags) == usual);
   }
-  CHECK(gguf_completed(dir / "m.gguf", dir / "in.jsonl", {"--quantize", "none"}) != usual);
+  for (const char* const other : {"none", "int8"}) {
+    CHECK(gguf_completed(dir / "m.gguf", dir / "in.jsonl", {"--quantize", other}) != usual);
+  }
   const Ended info = run_program(command({"info", "--model", dir / "m.gguf"}));
-  CHECK(info.out.find("gguf, Q4_0; 43 of 43 matrices") != std::string::npos);
+  CHECK(info.out.find("gguf, Q4_0, Q6_K, Q8_0; 43 of 43 matrices") != std::string::npos);
 }
 
 TEST_CASE("what a GGUF file lacks or has that is not known is named") {

@@ -130,7 +130,7 @@ void write_storage(const GgufFile& file, const GgufKeys& keys, JsonWriter& confi
     }
   }
   if (types.empty()) return;
-  config.key("quantization_config").begin_object().field("quant_method", "gguf");
+  config.key("quantization_config").begin_object().field("quant_method", "gguf_blocks");
   config.field("types", std::vector(types.begin(), types.end())).end_object();
 }
 

@@ -20,9 +20,13 @@ struct Method {
 };
 
 constexpr Method kMethods[] = {
-    {"fp8", read_fp8},   {"fbgemm_fp8", read_fp8}, {"compressed-tensors", read_compressed_tensors},
-    {"gptq", read_gptq}, {"awq", read_awq},        {"mxfp4", read_mxfp4},
-    {"gguf", read_gguf},
+    {"fp8", read_fp8},
+    {"fbgemm_fp8", read_fp8},
+    {"compressed-tensors", read_compressed_tensors},
+    {"gptq", read_gptq},
+    {"awq", read_awq},
+    {"mxfp4", read_mxfp4},
+    {"gguf_blocks", read_gguf},
 };
 
 // Of the whole model, or in models of pictures too, of the text model.

@@ -46,7 +46,7 @@ TEST_CASE("blocks of every GGUF type are the numbers of the reference, bit for b
     const Checkpoint files("f", nullptr, {{"m.weight", tensor}});
     const JsonFile config(
         "f",
-        fmt::format(R"({{"quantization_config": {{"quant_method": "gguf", "types": ["{}"]}}}})",
+        fmt::format(R"({{"quantization_config": {{"quant_method": "gguf_blocks", "types": ["{}"]}}}})",
                     type));
     const QuantizedWeights weights(config.root());
     REQUIRE(weights.has(files, "m.weight"));
