@@ -45,9 +45,9 @@ TEST_CASE("blocks of every GGUF type are the numbers of the reference, bit for b
         type, {rows, size->numbers}, std::as_bytes(std::span(blocks)), "f"};
     const Checkpoint files("f", nullptr, {{"m.weight", tensor}});
     const JsonFile config(
-        "f",
-        fmt::format(R"({{"quantization_config": {{"quant_method": "gguf_blocks", "types": ["{}"]}}}})",
-                    type));
+        "f", fmt::format(
+                 R"({{"quantization_config": {{"quant_method": "gguf_blocks", "types": ["{}"]}}}})",
+                 type));
     const QuantizedWeights weights(config.root());
     REQUIRE(weights.has(files, "m.weight"));
     std::vector<float> numbers(expected.size() / sizeof(float));
