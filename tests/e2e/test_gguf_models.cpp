@@ -166,7 +166,8 @@ void add_tokenizer(const std::string& model, GgufWriter& writer) {
   const JsonObject root = file.root();
   const JsonObject kind = *root.find_object("model");
   std::vector<std::string> tokens(1024);
-  for (const auto field : kind.find_object("vocab")->fields()) {
+  const JsonObject vocabulary = *kind.find_object("vocab");
+  for (const auto field : vocabulary.fields()) {
     tokens.at(static_cast<size_t>(int64_t(field.value))) = field.key;
   }
   std::vector<int32_t> types(tokens.size(), 1);

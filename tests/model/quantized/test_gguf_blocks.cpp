@@ -31,10 +31,11 @@ std::string bytes_of(std::string_view digits) {
 TEST_CASE("blocks of every GGUF type are the numbers of the reference, bit for bit") {
   const JsonFile golden(source_dir() + "/tests/data/gguf_blocks.json");
   int num_types = 0;
-  for (const auto field : golden.root().fields()) {
+  const JsonObject root = golden.root();
+  for (const auto field : root.fields()) {
     const std::string type(field.key);
     CAPTURE(type);
-    const JsonObject entry = golden.root().within(type, simdjson::dom::object(field.value));
+    const JsonObject entry = root.within(type, simdjson::dom::object(field.value));
     const std::string blocks = bytes_of(entry.string("blocks"));
     const std::string expected = bytes_of(entry.string("numbers"));
     const auto size = gguf_type(type);
