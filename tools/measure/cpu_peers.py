@@ -158,6 +158,8 @@ class Program:
     def of_bound(self, prompts, tokens):
         ops = [op for op in self.complete(prompts, tokens, "--profile")["profile"]["ops"]
                if op["decode_only"] == (tokens > 1)]
+        if any(op["bound_s"] is None for op in ops):
+            return None  # an operation whose bound is not known
         return sum(op["bound_s"] for op in ops) / sum(op["time_s"] for op in ops)
 
 
@@ -195,7 +197,8 @@ def measure_in_turn(engines, batches, rounds):
                 print(f"{what}, round {turn + 1}, {name}: {rate:.1f} tokens/s", file=sys.stderr)
                 time.sleep(0.5)
         for name in shares:
-            shares[name][what] = engines[name].of_bound(given, tokens)
+            if (share := engines[name].of_bound(given, tokens)) is not None:
+                shares[name][what] = share
     changed = {name: sum(len(seen) > 1 for seen in of) for name, of in answers.items() if name not in crashed}
     return rates, changed, shares, crashed
 
