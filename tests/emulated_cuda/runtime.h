@@ -50,6 +50,12 @@ struct Settings {
 };
 Settings& settings();
 
+// Restores the settings.
+struct KeptSettings {
+  const Settings before = settings();
+  ~KeptSettings() { settings() = before; }
+};
+
 // Counts what has happened so far, for tests of the tests.
 struct Counts {
   int64_t launches = 0, products = 0, copies = 0, graph_launches = 0;

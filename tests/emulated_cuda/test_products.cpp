@@ -18,12 +18,6 @@ namespace {
 
 constexpr int kK = 96, kN = 48;
 
-// Restores the settings.
-struct KeptSettings {
-  const emulated::Settings before = emulated::settings();
-  ~KeptSettings() { emulated::settings() = before; }
-};
-
 // A device and products of one shape.
 struct Scene {
   explicit Scene(const CudaOptions& options, int64_t max_rows = 300, DType out_type = DType::kF32) {
@@ -82,7 +76,7 @@ bool starts_with(const std::vector<float>& all, const std::vector<float>& part) 
 }  // namespace
 
 TEST_CASE("emulated: a bucket has its own algorithm if that has the bits of the reference") {
-  const KeptSettings kept;
+  const emulated::KeptSettings kept;
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     for (const uint64_t unequal_rows : {0, 16, 5000}) {
       emulated::settings().unequal_rows = unequal_rows;
@@ -106,7 +100,7 @@ TEST_CASE("emulated: a bucket has its own algorithm if that has the bits of the 
 }
 
 TEST_CASE("emulated: deterministic products need neither tensor cores nor a mask that is obeyed") {
-  const KeptSettings kept;
+  const emulated::KeptSettings kept;
   const auto check_rows = [&](bool has_tensor, bool ignores_mask, bool lacks_attributes) {
     emulated::settings().has_tensor_algorithms = has_tensor;
     emulated::settings().ignores_mask = ignores_mask;
@@ -125,7 +119,7 @@ TEST_CASE("emulated: deterministic products need neither tensor cores nor a mask
 }
 
 TEST_CASE("emulated: deterministic products see orders of additions that 16 bits hide") {
-  const KeptSettings kept;
+  const emulated::KeptSettings kept;
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     for (const uint64_t unequal_rows : {0, 16}) {
       emulated::settings().unequal_rows = unequal_rows;
@@ -138,7 +132,7 @@ TEST_CASE("emulated: deterministic products see orders of additions that 16 bits
 }
 
 TEST_CASE("emulated: the reference is an algorithm whose order does not depend on the rows") {
-  const KeptSettings kept;
+  const emulated::KeptSettings kept;
   emulated::settings().algorithms_uneven = 1;
   Scene scene({.compute = DType::kBF16, .deterministic = true});
   CHECK(starts_with(scene.multiply(300), scene.multiply(3)));
@@ -148,7 +142,7 @@ TEST_CASE("emulated: the reference is an algorithm whose order does not depend o
 }
 
 TEST_CASE("emulated: an algorithm that fails when it multiplies is not chosen") {
-  const KeptSettings kept;
+  const emulated::KeptSettings kept;
   emulated::settings().product_ms = 0.001;
   emulated::settings().algorithms_refused = 1;
   CHECK(Scene({.compute = DType::kBF16}).multiply(5).size() == 5 * kN);
@@ -164,7 +158,7 @@ TEST_CASE("emulated: an algorithm that fails when it multiplies is not chosen") 
 
 TEST_CASE("emulated: the hash of algorithms is that of the choices, whatever the batch size") {
   const auto name_of_gpu = [](DType dtype, uint64_t unequal_rows, int64_t max_rows) {
-    const KeptSettings kept;
+    const emulated::KeptSettings kept;
     emulated::settings().unequal_rows = unequal_rows;
     const Scene scene({.compute = dtype, .deterministic = true}, max_rows);
     const std::string name = scene.gpu->arithmetic_name();
@@ -198,7 +192,7 @@ TEST_CASE("emulated: a vocabulary's products need an algorithm for the rows of a
 
 TEST_CASE("emulated: without --deterministic the fastest algorithm is timed once for each GPU") {
   const TempDir dir;
-  const KeptSettings kept;
+  const emulated::KeptSettings kept;
   emulated::settings().product_ms = 0.001;
   // The number of products that a start computes, and what a product of so many rows takes.
   const auto start = [&](int64_t rows) {

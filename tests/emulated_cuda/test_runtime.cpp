@@ -237,25 +237,24 @@ TEST_CASE("emulated: if cuBLAS has no algorithm, the error names the product") {
   const auto gpu = make_gpu(spec, {.compute = DType::kF32});
   const Tensor x = gpu->allocate(DType::kF32, 3, 24), weight = gpu->allocate(DType::kF32, 16, 24);
   const Product product = {weight, gpu->allocate(DType::kF32, 3, 16)};
-  const emulated::Settings before = emulated::settings();
+  const emulated::KeptSettings kept;
   emulated::settings().algorithms_found = 0;
   CHECK_THROWS_WITH_AS(gpu->matmul(x, {&product, 1}), doctest::Contains("24 float32 by 16"), Error);
-  emulated::settings() = before;
+  emulated::settings() = kept.before;
   emulated::settings().heuristic_status = 15;  // not supported
   CHECK_THROWS_WITH_AS(gpu->matmul(x, {&product, 1}), doctest::Contains("24 float32 by 16"), Error);
-  emulated::settings() = before;
+  emulated::settings() = kept.before;
   CHECK_NOTHROW(gpu->matmul(x, {&product, 1}));
 }
 
 TEST_CASE("emulated: pinned memory that cannot be had is the host's, not the GPU's") {
-  const emulated::Settings before = emulated::settings();
+  const emulated::KeptSettings kept;
   emulated::settings().pinned_memory = 1 << 20;
   CHECK_NOTHROW(take_pinned(1 << 20, "to copy from"));
   CHECK_THROWS_WITH_AS(take_pinned((1 << 20) + 1, "to copy from"),
                        "out of memory of the host that a GPU can read: 1048577 bytes to copy from",
                        Error);
   CHECK(cudaGetLastError() == cudaSuccess);
-  emulated::settings() = before;
 }
 
 }  // namespace pagedinfer
