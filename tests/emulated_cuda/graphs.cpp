@@ -31,6 +31,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (const cudaError_t error = emulated::enter(); error != cudaSuccess) return error;
   if (stream->capture_is_broken) return answer(cudaErrorStreamCaptureInvalidated);
   *graph = new CUgraph_st(*captured);
+  ++emulated::device().counts.graphs;
   return cudaSuccess;
 }
 
@@ -53,13 +54,16 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   const Call call;
   delete graph;
+  --emulated::device().counts.graphs;
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   const Call call;
   if (const cudaError_t error = emulated::enter(); error != cudaSuccess) return error;
+  if (emulated::settings().refuses_graphs) return answer(cudaErrorMemoryAllocation);
   *exec = new CUgraphExec_st{graph->items};
+  ++emulated::device().counts.graphs;
   return cudaSuccess;
 }
 
@@ -100,5 +104,6 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   const Call call;
   delete exec;
+  --emulated::device().counts.graphs;
   return cudaSuccess;
 }

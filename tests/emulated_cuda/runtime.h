@@ -30,7 +30,8 @@ struct Settings {
   int64_t pinned_memory = int64_t{64} << 30;  // of the host, in one piece
   int shared_memory = shared_memory_of_environment();
   int num_devices = 1;
-  int driver_version = 13000;  // 0: there is none
+  int driver_version = 13000;   // 0: there is none
+  bool refuses_graphs = false;  // no graph can be instantiated
   // Of cuBLAS: algorithms that the heuristic finds, and what it answers.
   int algorithms_found = 8, heuristic_status = 0;
   // Algorithms that fail when they multiply: the first ones found, and those found for at most so
@@ -60,6 +61,7 @@ struct KeptSettings {
 struct Counts {
   int64_t launches = 0, products = 0, copies = 0, graph_launches = 0;
   int64_t allocations = 0;  // of the device's memory, and of the host's that is pinned
+  int64_t graphs = 0;       // that exist now, captured and instantiated ones
   int64_t ran_early = 0;    // items that ran before the host waited for them
   int64_t max_queued = 0;
 };

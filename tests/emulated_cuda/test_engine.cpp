@@ -105,6 +105,23 @@ TEST_CASE("emulated: an error that does not tell whether the device is lost ends
   }
 }
 
+TEST_CASE("emulated: a run whose graphs cannot be instantiated goes on without graphs") {
+  Scene scene;
+  const EngineRun expected = scene.run(int64_t{1} << 40);
+  CHECK(scene.num_failed_graphs == 0);
+  const emulated::KeptSettings kept;
+  emulated::settings().refuses_graphs = true;
+  const int64_t launched = emulated::counts().graph_launches;
+  const EngineRun found = scene.run(int64_t{1} << 40);
+  CHECK(found.thrown == "");
+  CHECK(scene.num_failed_graphs > 0);
+  CHECK(emulated::counts().graph_launches == launched);
+  REQUIRE(found.answers.size() == expected.answers.size());
+  for (const auto& [index, answer] : found.answers) {
+    CHECK(same_answer(answer, expected.answers.at(index)));
+  }
+}
+
 TEST_CASE("emulated: a later run over a model allocates nothing, and no graph outlives a cache") {
   const TinyModel files({.max_positions = 256, .dtype = DType::kBF16});
   const std::vector<Request> requests = requests_of(61);
