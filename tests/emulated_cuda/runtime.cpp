@@ -36,6 +36,8 @@ double spent_ms() { return device().spent_ms; }
 
 namespace {
 
+bool is_device(int number) { return number >= 0 && number < settings().num_devices; }
+
 double now() {
   using Milliseconds = std::chrono::duration<double, std::milli>;
   if (settings().product_ms > 0) return device().spent_ms;
@@ -62,6 +64,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
     case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
     case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
+    case cudaErrorDevicesUnavailable: return "cudaErrorDevicesUnavailable";
     case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
     case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
     default: return "another error of CUDA";
@@ -73,6 +76,7 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorInvalidValue: return "invalid argument";
     case cudaErrorMemoryAllocation: return "out of memory";
     case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorDevicesUnavailable: return "CUDA-capable device(s) is/are busy or unavailable";
     case cudaErrorStreamCaptureUnsupported:
       return "operation not permitted when stream is capturing";
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
@@ -112,12 +116,11 @@ cudaError_t cudaGetDevice(int* number) {
 }
 cudaError_t cudaSetDevice(int number) {
   const Call call;
-  const bool there = number >= 0 && number < emulated::settings().num_devices;
-  return there ? cudaSuccess : answer(cudaErrorInvalidDevice);
+  return emulated::is_device(number) ? emulated::enter() : answer(cudaErrorInvalidDevice);
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
   const Call call;
-  if (const cudaError_t error = cudaSetDevice(number); error != cudaSuccess) return error;
+  if (!emulated::is_device(number)) return answer(cudaErrorInvalidDevice);
   *properties = {.name = "emulated GPU",
                  .totalGlobalMem = static_cast<size_t>(emulated::settings().memory),
                  .sharedMemPerBlock = 48 << 10,

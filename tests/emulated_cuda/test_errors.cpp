@@ -23,7 +23,29 @@ std::string thrown_by(const std::function<void()>& action) {
   return "";
 }
 
+// The same on a device whose calls return `answer`.
+std::string thrown_if(cudaError_t answer, const std::function<void()>& action) {
+  emulated::lose_device(0, answer);
+  const std::string thrown = thrown_by(action);
+  emulated::lose_device(0, cudaSuccess);
+  return thrown;
+}
+
 }  // namespace
+
+TEST_CASE("emulated: a GPU that others hold is not lost") {
+  constexpr const char* kSays =
+      ": CUDA-capable device(s) is/are busy or unavailable (cudaErrorDevicesUnavailable)";
+  const auto start = [] { make_gpu(ModelSpec{}, {}); };
+  CHECK(thrown_if(cudaErrorDevicesUnavailable, start) ==
+        std::string("the GPU refused: to choose a GPU") + kSays);
+  CHECK(thrown_if(cudaSuccess, start) == "");
+  CHECK(thrown_if(cudaErrorIllegalAddress, start).starts_with("lost: the GPU was lost: to choose"));
+  // An error that says nothing of the device: what the device says then decides.
+  const auto fail = [] { check_cuda(cudaErrorUnknown, "a call"); };
+  CHECK(thrown_if(cudaErrorDevicesUnavailable, fail).starts_with("the GPU refused: a call: "));
+  CHECK(thrown_if(cudaErrorIllegalAddress, fail).starts_with("lost: the GPU was lost: a call: "));
+}
 
 TEST_CASE("emulated: a graph that cannot be instantiated is an error that leaves nothing behind") {
   const emulated::KeptSettings kept;
