@@ -52,7 +52,10 @@ struct Algorithm {
   uint64_t workspace = 0;
   uint64_t only_rows = 0;    // the only number of rows that it serves (columns of d); 0: all
   double milliseconds = 0;   // of the device's time
-  uint64_t uneven_from = 0;  // with so many rows it adds in another order; 0: with none
+  uint32_t uneven_from = 0;  // with so many rows it adds in another order; 0: with none
+  // The attribute that it lacks of those that say whether it splits sums; the other one says that
+  // it does not. 0: it says what is so.
+  uint32_t hidden = 0;
 };
 
 bool serves(const Algorithm& algorithm, const Layout& d) {
@@ -284,6 +287,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (*found == std::min(requested, settings.algorithms_found)) return;
     algorithm.is_refused = *found < settings.algorithms_refused || d->cols <= settings.rows_refused;
     algorithm.uneven_from = *found < settings.algorithms_uneven ? 100 : 0;
+    if (*found < settings.algorithms_silent) {
+      algorithm.parts = 2;
+      algorithm.hidden =
+          *found % 2 == 0 ? CUBLASLT_ALGO_CONFIG_SPLITK_NUM : CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME;
+    }
     std::memcpy(algorithm.alignments, preference->alignments, sizeof algorithm.alignments);
     algorithm.only_rows = only_rows;
     // The estimate is wrong: a later one that serves more rows is faster.
@@ -327,14 +335,19 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* 
     *written = sizeof number;
     return CUBLAS_STATUS_SUCCESS;
   };
-  if (emulated::settings().lacks_attributes) return CUBLAS_STATUS_INVALID_VALUE;
+  const int says_parts = algorithm.hidden == 0 ? algorithm.parts : 1;
+  const bool is_of_splits =
+      name == CUBLASLT_ALGO_CONFIG_SPLITK_NUM || name == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME;
+  if (is_of_splits ? algorithm.hidden == name : emulated::settings().lacks_attributes) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
   switch (name) {
     case CUBLASLT_ALGO_CONFIG_ID: return give(int32_t{algorithm.lanes});
     case CUBLASLT_ALGO_CONFIG_TILE_ID: return give(uint32_t{algorithm.tile});
-    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM: return give(int32_t{algorithm.parts});
+    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM: return give(int32_t{says_parts});
     case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME:
-      return give(uint32_t{algorithm.parts > 1 ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
-                                               : CUBLASLT_REDUCTION_SCHEME_NONE});
+      return give(uint32_t{says_parts > 1 ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                          : CUBLASLT_REDUCTION_SCHEME_NONE});
     case CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID:
     case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID: return give(uint16_t{0});
     default: return give(uint32_t{0});

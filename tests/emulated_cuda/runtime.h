@@ -41,8 +41,11 @@ struct Settings {
   int algorithms_uneven =
       0;  // of those found, the first ones add in another order from 100 rows on
   bool has_tensor_algorithms = true;
-  bool ignores_mask = false;      // finds algorithms that the preference does not allow
-  bool lacks_attributes = false;  // algorithms have no attributes of their configuration
+  bool ignores_mask = false;  // finds algorithms that the preference does not allow
+  // Algorithms have no attributes of their configuration but those that say whether sums are split.
+  bool lacks_attributes = false;
+  // Of the algorithms found, the first ones split sums whatever is allowed, and do not say so.
+  int algorithms_silent = 0;
   // Algorithms for at most so many rows add in another order, on tensor cores too.
   uint64_t unequal_rows = 0;
   // Unless it is 0 it is what a product takes, twice as much by the first three proposals, and

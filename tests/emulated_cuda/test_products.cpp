@@ -304,6 +304,21 @@ TEST_CASE("emulated: no sum is split whose end would be lost") {
   check_close(DType::kF32, scene.multiply(1), expected);
 }
 
+TEST_CASE(
+    "emulated: an algorithm that does not say whether it splits sums counts as one that does") {
+  const emulated::KeptSettings kept;
+  const CudaOptions fixed = {.compute = DType::kBF16, .deterministic = true};
+  const std::vector<float> expected = Scene(fixed).multiply(200);
+  for (const int num_silent : {3, 4}) {  // the last one lacks the one attribute, or the other
+    emulated::settings().algorithms_silent = num_silent;
+    CHECK(count_differences(expected, Scene(fixed).multiply(200)) == 0);
+  }
+  emulated::settings().algorithms_silent = 100;
+  CHECK_THROWS_WITH_AS(Scene{fixed}, doctest::Contains("--deterministic needs one"), Error);
+  CHECK_THROWS_WITH_AS(Scene({.compute = DType::kF32}).multiply(1),
+                       doctest::Contains("a product of 1 rows"), Error);
+}
+
 TEST_CASE("emulated: cuBLAS proposes no algorithm while a stream is captured") {
   Scene scene({.compute = DType::kBF16, .deterministic = true});
   const Tensor x = scene.gpu->allocate(DType::kBF16, 3, 24);

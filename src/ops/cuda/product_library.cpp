@@ -89,9 +89,16 @@ AlgorithmConfig ProductLibrary::config_of(const ProductAlgorithm& algorithm) con
   return config;
 }
 
-bool ProductLibrary::splits(const ProductAlgorithm& algorithm) const {
-  const AlgorithmConfig config = config_of(algorithm);
-  return config.parts > 1 || config.reduction != CUBLASLT_REDUCTION_SCHEME_NONE;
+// What the library does not say counts as a split, by which a sum may lose its end: may_split().
+bool ProductLibrary::is_unsplit(const ProductAlgorithm& algorithm) const {
+  int32_t parts = 0;
+  uint32_t reduction = 0;
+  const auto has = [&](cublasLtMatmulAlgoConfigAttributes_t name, auto& value) {
+    return read_attribute(lt_.algorithm_get, algorithm, name, value) == CUBLAS_STATUS_SUCCESS;
+  };
+  return has(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, parts) && parts <= 1 &&
+         has(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, reduction) &&
+         reduction == CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
 bool ProductLibrary::uses_tensor_cores(const ProductAlgorithm& algorithm) const {
@@ -142,7 +149,7 @@ std::vector<ProductAlgorithm> ProductLibrary::propose(const ProductKey& key, con
     const cublasLtMatmulHeuristicResult_t& result = best[static_cast<size_t>(i)];
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
     const auto algorithm = std::bit_cast<ProductAlgorithm>(result.algo);
-    if (!may_split && splits(algorithm)) continue;
+    if (!may_split && !is_unsplit(algorithm)) continue;
     if (rule == AlgorithmRule::kUnsplitOnTensor && !uses_tensor_cores(algorithm)) continue;
     proposals.push_back(algorithm);
   }

@@ -23,7 +23,7 @@ struct AlgorithmConfig {
 // Which algorithms are wanted.
 enum class AlgorithmRule : uint8_t {
   kAny,              // sums may be split; the parts are added in float32 and in order
-  kUnsplit,          // no sum is split
+  kUnsplit,          // no sum is split, and the library says so
   kUnsplitOnTensor,  // and the products are on tensor cores
 };
 
@@ -71,7 +71,7 @@ class ProductLibrary {
  private:
   void set_rows(const Layouts& layouts, int64_t rows) const;
   bool uses_tensor_cores(const ProductAlgorithm& algorithm) const;
-  bool splits(const ProductAlgorithm& algorithm) const;
+  bool is_unsplit(const ProductAlgorithm& algorithm) const;
   cublasStatus_t queue(const Layouts& layouts, const Operands& operands,
                        const ProductAlgorithm& algorithm, cudaStream_t stream) const;
 
