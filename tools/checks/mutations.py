@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the code on purpose, one place at a time, and says which tests notice.
 
-  mutations.py [--build DIR] [--jobs N] [--save] [WORD ...]   only mutations whose file or name holds a WORD
+  mutations.py [--build DIR] [--jobs N] [--save] [WORD ...]   only mutations whose file, group or name holds a WORD
   mutations.py --check                                        only says which no longer fit the code
 
 The mutations stand in tests/mutations/*.toml: a name, a file, the text that is replaced (it must
@@ -49,7 +49,7 @@ def mutations(words):
     for path in sorted((ROOT / "tests/mutations").glob("*.toml")):
         of_group = [Mutation(path.stem, entry) for entry in tomllib.loads(path.read_text())["mutation"]]
         for mutation in sorted(of_group, key=lambda m: m.file):
-            if not words or any(word in mutation.label for word in words):
+            if not words or any(word in text for word in words for text in (mutation.file, mutation.label)):
                 yield mutation
 
 
