@@ -44,7 +44,8 @@ extern dim3 blockDim, gridDim;
 
 namespace emulated {
 
-// Runs the blocks one after the other, in random order. Shared memory is NaN at first.
+// Runs the blocks one after the other, in random order. Dynamic shared memory is NaN at first; a
+// __shared__ variable holds what the block before has left.
 void run(dim3 grid, dim3 block, int shared_bytes, const std::function<void()>& thread);
 unsigned char* dynamic_shared();
 
