@@ -12,9 +12,10 @@ void reserve_memory(const ModelPlan& model) {
   const PlannedModel planned = model.planned();
   int64_t kv_bytes = 0;
   for (const RunPlan& plan : model.runs) kv_bytes = std::max(kv_bytes, plan.memory.kv_bytes);
-  model.ops->reserve_weights(planned.weight_bytes);
-  model.ops->reserve_kv(kv_bytes);
-  model.ops->reserve_steps(bounds_of_all(model.runs), model.runs.front().memory.activation_bytes);
+  DeviceMemory& memory = model.ops->memory();
+  memory.reserve_weights(planned.weight_bytes);
+  memory.reserve_kv(kv_bytes);
+  memory.reserve_steps(bounds_of_all(model.runs), model.runs.front().memory.activation_bytes);
 }
 
 }  // namespace
@@ -29,12 +30,13 @@ LoadedModel load_model(ModelPlan plan, Touch touch) {
   reserve_memory(plan);
   LoadedModel model{.plan = std::move(plan)};
   ModelPlan& of = model.plan;
-  model.weights = load_weights(of.opened, of.options.compute, *of.ops, of.quantize, of.dtype);
+  model.weights =
+      load_weights(of.opened, of.options.compute, of.ops->memory(), of.quantize, of.dtype);
   for (WatchedFile& file : of.weight_files) file.check();
   if (of.adapter_file) of.adapter_file->check();
-  of.ops->prepare(products_of_step(of.opened.spec, model.weights, of.ops->activation_type(),
-                                   bounds_of_all(of.runs)));
-  if (of.runs.size() > 1 && touch == Touch::kYes) of.ops->make_present();
+  of.ops->arithmetic().prepare(products_of_step(
+      of.opened.spec, model.weights, of.ops->steps().activation_type(), bounds_of_all(of.runs)));
+  if (of.runs.size() > 1 && touch == Touch::kYes) of.ops->memory().make_present();
   return model;
 }
 

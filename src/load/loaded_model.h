@@ -21,8 +21,10 @@ struct LoadedModel {
   // Decorators of the plan's `ops`; null: it is used directly.
   std::unique_ptr<StepProtocol> steps_in_front = {};
   std::unique_ptr<Arithmetic> arithmetic_in_front = {};
-  StepProtocol& steps() { return steps_in_front ? *steps_in_front : *plan.ops; }
-  Arithmetic& arithmetic() { return arithmetic_in_front ? *arithmetic_in_front : *plan.ops; }
+  StepProtocol& steps() { return steps_in_front ? *steps_in_front : plan.ops->steps(); }
+  Arithmetic& arithmetic() {
+    return arithmetic_in_front ? *arithmetic_in_front : plan.ops->arithmetic();
+  }
   // Decorates the pool of each run; empty: the pool is used directly.
   std::function<std::unique_ptr<KvPool>(std::unique_ptr<KvPool>)> pool_in_front = {};
 };

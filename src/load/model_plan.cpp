@@ -153,7 +153,7 @@ void make_forms(const Config& config, ModelPlan& model) {
 
 // The bytes that a run may take.
 int64_t available_to(const Config& config, const ModelPlan& model) {
-  if (const std::optional<Capacity> memory = model.ops->capacity()) {
+  if (const std::optional<Capacity> memory = model.ops->memory().capacity()) {
     return available_on_device(memory->total, memory->free, config.gpu_memory_utilization);
   }
   // If the user sizes the cache, the user also leaves room for threads.
@@ -169,7 +169,9 @@ int64_t available_to(const Config& config, const ModelPlan& model) {
 PlannedModel ModelPlan::planned() const {
   return {.spec = opened.spec,
           .backend = backend->info,
-          .ops = *ops,
+          .memory = ops->memory(),
+          .activation_type = ops->steps().activation_type(),
+          .fuses_gate = ops->arithmetic().fuses_gate(),
           .quantize = quantize,
           .kv_type = options.cache,
           .weight_bytes = weight_bytes().total(),
@@ -178,7 +180,7 @@ PlannedModel ModelPlan::planned() const {
 }
 
 WeightBytes ModelPlan::weight_bytes() const {
-  return pagedinfer::weight_bytes(opened, options.compute, *ops, quantize, dtype);
+  return pagedinfer::weight_bytes(opened, options.compute, ops->memory(), quantize, dtype);
 }
 
 PromptLimits ModelPlan::prompt_limits(int max_model_len) const {

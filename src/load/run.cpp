@@ -45,11 +45,11 @@ Run::Run(LoadedModel& model, const RunPlan& plan)
     : model_(model), plan_(plan), pool_(make_pool(plan)) {
   if (model.pool_in_front) pool_ = model.pool_in_front(std::move(pool_));
   const ModelSpec& spec = model.plan.opened.spec;
-  model.plan.ops->clear_kv();
+  model.plan.ops->memory().clear_kv();
   use_ropes(spec, plan.limits.max_model_len, model.weights);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    cache_.push_back(model.plan.ops->allocate_kv(plan.kv_type, spec.kv_heads, spec.head_dim,
-                                                 plan.memory.num_positions()));
+    cache_.push_back(model.plan.ops->memory().allocate_kv(
+        plan.kv_type, spec.kv_heads, spec.head_dim, plan.memory.num_positions()));
   }
 }
 

@@ -81,7 +81,7 @@ RunPlan plan_steps(const Config& config, const PlannedModel& model) {
   plan.bounds = make_bounds(plan.limits, used.block_size, model.quantize, model.spec);
   plan.host =
       plan_host_share(plan.limits, used.block_size, model.tokenizer_bytes, model.form_bytes);
-  plan.host.threads = model.ops.thread_bytes(plan.bounds);
+  plan.host.threads = model.memory.thread_bytes(plan.bounds);
   return plan;
 }
 
@@ -89,8 +89,8 @@ MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const Pla
                             int64_t activation_bytes, int64_t available_bytes) {
   const ModelSpec& spec = model.spec;
   const int64_t per_layer =
-      model.ops.kv_bytes_per_position(plan.kv_type, spec.kv_heads, spec.head_dim);
-  const bool is_of_host = !model.ops.capacity();
+      model.memory.kv_bytes_per_position(plan.kv_type, spec.kv_heads, spec.head_dim);
+  const bool is_of_host = !model.memory.capacity();
   return plan_memory(
       {.rules = model.backend.memory,
        .available_bytes = available_bytes,
@@ -111,19 +111,19 @@ MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const Pla
 
 int64_t kv_bytes_of(const PlannedModel& model, DType kv_type, int64_t num_positions) {
   const ModelSpec& spec = model.spec;
-  return model.ops.kv_bytes(kv_type, spec.kv_heads, spec.head_dim, num_positions) *
+  return model.memory.kv_bytes(kv_type, spec.kv_heads, spec.head_dim, num_positions) *
          static_cast<int64_t>(spec.layers.size());
 }
 
 StepBytes step_bytes(const PlannedModel& model, const StepBounds& bounds) {
-  const DType type = model.ops.activation_type();
+  const DType type = model.activation_type;
   const auto scratch = [&](int64_t logits) {
-    return scratch_bytes(model.spec, type, model.ops.fuses_gate(), bounds.tokens, logits);
+    return scratch_bytes(model.spec, type, model.fuses_gate, bounds.tokens, logits);
   };
   const int64_t activations = scratch(0);
   return {.activations = activations,
           .logits = scratch(bounds.sequences) - activations,
-          .workspace = model.ops.workspace_bytes(bounds)};
+          .workspace = model.memory.workspace_bytes(bounds)};
 }
 
 StepBounds bounds_of_all(const std::vector<RunPlan>& plans) {

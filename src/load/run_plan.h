@@ -27,7 +27,9 @@ struct RunPlan {
 struct PlannedModel {
   const ModelSpec& spec;
   const BackendInfo& backend;
-  const Ops& ops;
+  const DeviceMemory& memory;
+  DType activation_type = DType::kBF16;  // of steps
+  bool fuses_gate = false;               // Arithmetic::fuses_gate()
   Quantization quantize = Quantization::kNone;
   DType kv_type = DType::kBF16;  // of keys and values, unless a configuration asks for another
   int64_t weight_bytes = 0;

@@ -20,6 +20,11 @@ struct ProductChoices {
 // A device: the four interfaces that a backend implements. Code that needs one takes only that one.
 class Ops : public DeviceMemory, public StepProtocol, public Arithmetic, public Timing {
  public:
+  DeviceMemory& memory() { return *this; }
+  StepProtocol& steps() { return *this; }
+  Arithmetic& arithmetic() { return *this; }
+  Timing& timing() { return *this; }
+
   // "cpu (avx512, 2 threads)": for the statistics.
   virtual std::string description() const = 0;
   // Names all that the bits of deterministic runs depend on beside their settings, such as

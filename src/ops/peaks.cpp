@@ -53,7 +53,9 @@ double fastest(DeviceTimer& timer, const std::function<void()>& work) {
 
 DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
                           const std::function<double()>& clock, Quantization quantize) {
-  const DType activation = ops.activation_type(), stored = ops.matrix_type(compute, compute);
+  DeviceMemory& memory = ops.memory();
+  const DType activation = ops.steps().activation_type();
+  const DType stored = memory.matrix_type(compute, compute);
   std::vector<char> x_bytes = random_numbers(activation, probe.rows * probe.width);
   std::vector<char> weight_bytes = random_numbers(stored, probe.width * probe.width);
   const Tensor host_x = {x_bytes.data(), activation, probe.rows, probe.width, probe.width};
@@ -69,29 +71,35 @@ DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
                              .heads = 1,
                              .kv_heads = 1,
                              .head_dim = 64};
-  ops.reserve_weights(ops.uploaded_bytes(host_x, activation) +
-                      ops.matrix_bytes(host_weight, stored) +
-                      (has_int8 ? ops.matrix_bytes(host_weight, DType::kI8) : 0));
-  ops.reserve_steps(bounds, 2 * probe.copied_bytes + host_x.bytes() + ops.workspace_bytes(bounds));
-  const Tensor x = ops.upload(host_x, activation);
-  const Product product = {.weight = ops.upload_matrix(host_weight, stored),
-                           .out = ops.scratch(activation, probe.rows, probe.width)};
+  memory.reserve_weights(memory.uploaded_bytes(host_x, activation) +
+                         memory.matrix_bytes(host_weight, stored) +
+                         (has_int8 ? memory.matrix_bytes(host_weight, DType::kI8) : 0));
+  memory.reserve_steps(bounds,
+                       2 * probe.copied_bytes + host_x.bytes() + memory.workspace_bytes(bounds));
+  const Tensor x = memory.upload(host_x, activation);
+  const Product product = {.weight = memory.upload_matrix(host_weight, stored),
+                           .out = ops.steps().scratch(activation, probe.rows, probe.width)};
   constexpr int64_t kRow = 1 << 20;  // floats
   const auto large = [&] {
-    return ops.scratch(DType::kF32, probe.copied_bytes / (kRow * int64_t{sizeof(float)}), kRow);
+    return ops.steps().scratch(DType::kF32, probe.copied_bytes / (kRow * int64_t{sizeof(float)}),
+                               kRow);
   };
   const Tensor from = large(), to = large();
-  ops.copy(to, from);  // until memory is written, all its pages are one page, which a cache holds
+  ops.timing().copy(
+      to, from);  // until memory is written, all its pages are one page, which a cache holds
 
-  const std::unique_ptr<DeviceTimer> timer = ops.make_timer(clock);
-  const double copy = fastest(*timer, [&] { ops.copy(from, to); });
-  const double multiply = fastest(*timer, [&] { ops.matmul(x, {&product, 1}); });
+  const std::unique_ptr<DeviceTimer> timer = ops.timing().make_timer(clock);
+  const double copy = fastest(*timer, [&] { ops.timing().copy(from, to); });
+  const double multiply = fastest(*timer, [&] { ops.arithmetic().matmul(x, {&product, 1}); });
   const double flops = matmul_work(x, {&product, 1}).flops;
   DevicePeaks peaks = {.bytes_per_second = 2.0 * static_cast<double>(from.bytes()) / copy,
                        .flops_per_second = flops / multiply};
   if (has_int8) {
-    const Product int8 = {.weight = ops.upload_matrix(host_weight, DType::kI8), .out = product.out};
-    peaks.int8_flops_per_second = flops / fastest(*timer, [&] { ops.matmul(x, {&int8, 1}); });
+    const Product int8 = {.weight = memory.upload_matrix(host_weight, DType::kI8),
+                          .out = product.out};
+    peaks.int8_flops_per_second = flops / fastest(*timer, [&] {
+                                    ops.arithmetic().matmul(x, {&int8, 1});
+                                  });
   }
   return peaks;
 }

@@ -92,7 +92,7 @@ TEST_CASE("a later run over a model takes no memory and finds its cache present"
   const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);
   const std::vector<Request> requests = requests_of(61);
   LoadedModel model = load_model(configs, no_clock);
-  const int64_t held = model.plan.ops->held_bytes();
+  const int64_t held = model.plan.ops->memory().held_bytes();
   CHECK(held > 0);
   for (const RunPlan& plan : model.plan.runs) {
     bool is_first_step = true;
@@ -103,7 +103,7 @@ TEST_CASE("a later run over a model takes no memory and finds its cache present"
         CHECK(is_present(layer.v));
       }
     });
-    CHECK(model.plan.ops->held_bytes() == held);
+    CHECK(model.plan.ops->memory().held_bytes() == held);
   }
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("a cache has the type that is asked for, a GPU's that of computation o
   const auto plan_on_gpu = [&](DType computation) {
     const PlannedModel planned = {.spec = model.plan.opened.spec,
                                   .backend = kCudaInfo,
-                                  .ops = *model.plan.ops,
+                                  .memory = model.plan.ops->memory(),
                                   .kv_type = computation};
     return plan_runs({config}, planned, [](const Config&) { return int64_t{1} << 30; }).front();
   };

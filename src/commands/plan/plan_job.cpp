@@ -84,7 +84,7 @@ class PlanJob {
 int64_t PlanJob::int8_bytes_per_token() const {
   if (std::ranges::count(model_.backend->info.cache_types, DType::kI8) == 0) return 0;
   const ModelSpec& spec = model_.opened.spec;
-  return model_.ops->kv_bytes_per_position(DType::kI8, spec.kv_heads, spec.head_dim) *
+  return model_.ops->memory().kv_bytes_per_position(DType::kI8, spec.kv_heads, spec.head_dim) *
          std::ssize(spec.layers);
 }
 

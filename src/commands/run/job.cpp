@@ -212,8 +212,8 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   lines_.recognize();  // after the outputs are open: the writer of a pipe may wait for them
   open_intake();
   if (model_->plan.peaks) {
-    profiler_.emplace(model_->steps(), model_->arithmetic(), *model_->plan.ops, *model_->plan.peaks,
-                      clock_);
+    profiler_.emplace(model_->steps(), model_->arithmetic(), model_->plan.ops->timing(),
+                      *model_->plan.peaks, clock_);
   }
   info_ = describe_run(config_, model.plan, plan);
   console_.begin(loaded_, outlets_->records().num_done());

@@ -214,7 +214,7 @@ void Verify::load(const std::vector<const Side*>& sides) {
   interrupt_.throw_if_happened();
   if (!verify_.logits) return;
   behind_reader_ = std::move(model_->steps_in_front);
-  StepProtocol& steps = behind_reader_ ? *behind_reader_ : *model_->plan.ops;
+  StepProtocol& steps = behind_reader_ ? *behind_reader_ : model_->plan.ops->steps();
   model_->steps_in_front = std::make_unique<LogitReader>(
       steps, [this](std::span<const float> row) { return read_(row); });
 }
