@@ -52,13 +52,11 @@ int measure(int count, int max_tokens, bool completion_order) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin;
   double cpu = 0;
-  const int code = run_job(config, [&](const Config& given, const auto& clock) {
-    LoadedModel model = load_model({given}, clock);
-    model.steps_in_front = std::make_unique<FakeSteps>(*model.ops, 5);
-    model.arithmetic_in_front = fake_arithmetic(*model.ops);
+  const int code = run_job(config, [&](LoadedModel& model) {
+    model.steps_in_front = std::make_unique<FakeSteps>(model.plan.ops->steps(), 5);
+    model.arithmetic_in_front = fake_arithmetic(model.plan.ops->arithmetic());
     begin = Clock::now();
     cpu = cpu_seconds();
-    return model;
   });
   const double wall = std::chrono::duration<double>(Clock::now() - begin).count();
   cpu = cpu_seconds() - cpu;
