@@ -114,10 +114,10 @@ void run(const Options& options) {
         const CodeSource codes = options.blocks
                                      ? filled(*options.blocks, n, k)
                                      : rounded_to_codes(stored_rows(host), options.group);
-        weights.push_back(ops->upload_codes(codes));
-        weight_bytes = static_cast<double>(ops->codes_bytes(codes));
+        weights.push_back(ops->memory().upload_codes(codes));
+        weight_bytes = static_cast<double>(ops->memory().codes_bytes(codes));
       } else {
-        weights.push_back(ops->upload_matrix(host, options.weight));
+        weights.push_back(ops->memory().upload_matrix(host, options.weight));
         weight_bytes = static_cast<double>(size * size_of(options.weight));
       }
     }
@@ -131,7 +131,7 @@ void run(const Options& options) {
         copy = (copy + 1) % copies;
         const Product product = {weights[static_cast<size_t>(copy)],
                                  {y.data(), DType::kF32, rows, n, n}};
-        times.push_back(seconds([&] { ops->matmul(input, {&product, 1}); }));
+        times.push_back(seconds([&] { ops->arithmetic().matmul(input, {&product, 1}); }));
       }
       const double time = median(times), best = *std::min_element(times.begin(), times.end());
       const double flops = 2.0 * static_cast<double>(size) * rows / time;

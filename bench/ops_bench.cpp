@@ -65,13 +65,13 @@ class Bench {
     const Batch batch = make_batch(batch_size, context, 1, block_size, order);
     const std::vector<KvLayer> caches = make_caches(*ops, int64_t{batch_size} * context, shape);
     const int64_t layer_bytes = caches[0].k.bytes() + caches[0].v.bytes();
-    const BatchView staged = ops->stage(batch);
-    const Tensor q = ops->scratch(DType::kF32, batch_size, shape.heads * shape.dim);
-    const Tensor out = ops->scratch(DType::kF32, batch_size, shape.heads * shape.dim);
+    const BatchView staged = ops->steps().stage(batch);
+    const Tensor q = ops->steps().scratch(DType::kF32, batch_size, shape.heads * shape.dim);
+    const Tensor out = ops->steps().scratch(DType::kF32, batch_size, shape.heads * shape.dim);
     fill(q, 0x3c);
     const auto work = [&] {
       for (const KvLayer& cache : caches) {
-        ops->attention(q, cache, staged, args(shape), out);
+        ops->arithmetic().attention(q, cache, staged, args(shape), out);
       }
     };
     const auto read = [&] {
@@ -99,13 +99,15 @@ class Bench {
     const std::vector<KvLayer> narrow = make_caches(*ops, positions, shape, DType::kI8);
     const std::vector<KvLayer> wide =
         make_caches(*ops, positions, shape, DType::kBF16, static_cast<int>(narrow.size()));
-    const BatchView staged = ops->stage(batch);
-    const Tensor q = ops->scratch(DType::kF32, batch_size, shape.heads * shape.dim);
-    const Tensor out = ops->scratch(DType::kF32, batch_size, shape.heads * shape.dim);
+    const BatchView staged = ops->steps().stage(batch);
+    const Tensor q = ops->steps().scratch(DType::kF32, batch_size, shape.heads * shape.dim);
+    const Tensor out = ops->steps().scratch(DType::kF32, batch_size, shape.heads * shape.dim);
     fill(q, 0x3c);
     const auto attend = [&](const std::vector<KvLayer>& caches) {
       return [&] {
-        for (const KvLayer& cache : caches) ops->attention(q, cache, staged, args(shape), out);
+        for (const KvLayer& cache : caches) {
+          ops->arithmetic().attention(q, cache, staged, args(shape), out);
+        }
       };
     };
     const auto read = [&] {
@@ -138,11 +140,15 @@ class Bench {
     const Batch scattered = make_batch(num_seqs, context, count, 16, Blocks::kScattered);
     const auto attend = [&](const Batch& batch) {
       return [&] {
-        const BatchView staged = ops->stage(batch);
-        const Tensor q = ops->scratch(DType::kF32, num_seqs * count, shape.heads * shape.dim);
-        const Tensor out = ops->scratch(DType::kF32, num_seqs * count, shape.heads * shape.dim);
+        const BatchView staged = ops->steps().stage(batch);
+        const Tensor q =
+            ops->steps().scratch(DType::kF32, num_seqs * count, shape.heads * shape.dim);
+        const Tensor out =
+            ops->steps().scratch(DType::kF32, num_seqs * count, shape.heads * shape.dim);
         fill(q, 0x3c);
-        for (const KvLayer& cache : caches) ops->attention(q, cache, staged, args(shape), out);
+        for (const KvLayer& cache : caches) {
+          ops->arithmetic().attention(q, cache, staged, args(shape), out);
+        }
       };
     };
     const Pair look_ups = medians(clock_, 9, attend(in_order), attend(whole));
@@ -157,18 +163,19 @@ class Bench {
   void prefill(int context, int chunk, Shape shape) {
     const auto ops = make_cpu_ops(options_);
     const Batch batch = make_batch(1, context, chunk, 16);
-    const KvLayer cache = ops->allocate_kv(DType::kBF16, shape.kv_heads, shape.dim, context);
+    const KvLayer cache =
+        ops->memory().allocate_kv(DType::kBF16, shape.kv_heads, shape.dim, context);
     fill(cache.k, 0x3c);
     fill(cache.v, 0x3c);
-    const BatchView staged = ops->stage(batch);
-    const Tensor q = ops->scratch(DType::kF32, chunk, shape.heads * shape.dim);
-    const Tensor out = ops->scratch(DType::kF32, chunk, shape.heads * shape.dim);
+    const BatchView staged = ops->steps().stage(batch);
+    const Tensor q = ops->steps().scratch(DType::kF32, chunk, shape.heads * shape.dim);
+    const Tensor out = ops->steps().scratch(DType::kF32, chunk, shape.heads * shape.dim);
     fill(q, 0x3c);
     double pairs = 0;
     for (int p = context - chunk; p < context; ++p) pairs += p + 1;
     double operations = 0;
     const Pair t = medians(
-        clock_, 9, [&] { ops->attention(q, cache, staged, args(shape), out); },
+        clock_, 9, [&] { ops->arithmetic().attention(q, cache, staged, args(shape), out); },
         [&] { operations = run_peak(pool_, isa_); });
     const double gflops = 4e-9 * pairs * shape.heads * shape.dim / t.work;
     const double peak = 1e-9 * operations / t.bound;
@@ -181,8 +188,8 @@ class Bench {
   void sampling() {
     constexpr int kVocabulary = 128256, kRows = 16;
     const auto ops = make_cpu_ops(options_);
-    ops->stage({});
-    const Tensor logits = ops->scratch(DType::kF32, kRows, kVocabulary);
+    ops->steps().stage({});
+    const Tensor logits = ops->steps().scratch(DType::kF32, kRows, kVocabulary);
     uint64_t random = 1;
     for (int64_t i = 0; i < kRows * kVocabulary; ++i) {  // about normal, of deviation 3
       float sum = 0;
@@ -209,7 +216,7 @@ class Bench {
       }
       std::vector<DrawnToken> tokens(kRows);
       const Pair t = medians(
-          clock_, 9, [&] { ops->collect(ops->sample(logits, rows), tokens); },
+          clock_, 9, [&] { ops->steps().collect(ops->steps().sample(logits, rows), tokens); },
           [&] { read_all(pool_, logits.data, logits.bytes()); });
       fmt::print("sample   {} of {} ids: {:6.1f} us a row, reading it takes {:.1f}\n", name,
                  kVocabulary, 1e6 * t.work / kRows, 1e6 * t.bound / kRows);
@@ -229,10 +236,10 @@ class Bench {
     const auto load = [&](bool is_merged) {
       const auto ops = make_cpu_ops(options_);
       const auto add = [&](const LowRankRow& row, int64_t first, int64_t n, float* y) {
-        ops->add_low_rank(row, first, n, y);
+        ops->memory().add_low_rank(row, first, n, y);
       };
       const RowSource source = stored_rows(matrix);
-      ops->upload_matrix(is_merged ? sum_of(source, update, add) : source, DType::kBF16);
+      ops->memory().upload_matrix(is_merged ? sum_of(source, update, add) : source, DType::kBF16);
     };
     const Pair t = medians(
         clock_, 9, [&] { load(true); }, [&] { load(false); });
@@ -252,11 +259,12 @@ class Bench {
   // So many of them or, for 0, 192 MiB or one.
   static std::vector<KvLayer> make_caches(Ops& ops, int64_t positions, Shape shape,
                                           DType type = DType::kBF16, int count = 0) {
-    const int64_t bytes = positions * ops.kv_bytes_per_position(type, shape.kv_heads, shape.dim);
+    const int64_t bytes =
+        positions * ops.memory().kv_bytes_per_position(type, shape.kv_heads, shape.dim);
     if (count == 0) count = static_cast<int>(std::max<int64_t>(1, (int64_t{192} << 20) / bytes));
     std::vector<KvLayer> caches;
     for (int i = 0; i < count; ++i) {
-      caches.push_back(ops.allocate_kv(type, shape.kv_heads, shape.dim, positions));
+      caches.push_back(ops.memory().allocate_kv(type, shape.kv_heads, shape.dim, positions));
       const KvLayer& cache = caches.back();
       for (const Tensor& part : {cache.k, cache.v, cache.k_scale, cache.v_scale}) {
         if (!part.empty()) fill(part, 0x3c);

@@ -99,13 +99,13 @@ TEST_CASE("peaks: no product of a CPU is faster") {
       const auto ops = make_cpu_ops(options);
       std::vector<char> numbers = random_numbers(DType::kBF16, kWidth * kWidth);
       const Tensor weights =
-          ops->upload_matrix({numbers.data(), DType::kBF16, kWidth, kWidth, kWidth}, type);
-      const Tensor x = ops->scratch(DType::kF32, kRows, kWidth),
-                   y = ops->scratch(DType::kF32, kRows, kWidth);
+          ops->memory().upload_matrix({numbers.data(), DType::kBF16, kWidth, kWidth, kWidth}, type);
+      const Tensor x = ops->steps().scratch(DType::kF32, kRows, kWidth),
+                   y = ops->steps().scratch(DType::kF32, kRows, kWidth);
       std::fill_n(x.row<float>(0), kRows * kWidth, 1.0f);
       ClockTimer timer(clock);
       const Product product = {weights, y};
-      const double seconds = fastest(timer, [&] { ops->matmul(x, {&product, 1}); });
+      const double seconds = fastest(timer, [&] { ops->arithmetic().matmul(x, {&product, 1}); });
       const double rate = 2.0 * kRows * kWidth * kWidth / seconds;
       CHECK(rate <
             1.1 * (type == DType::kI8 ? peaks.int8_flops_per_second : peaks.flops_per_second));
@@ -116,11 +116,11 @@ TEST_CASE("peaks: no product of a CPU is faster") {
 TEST_CASE("ops: a copy is what was copied, on any number of threads") {
   for (const int threads : {1, 3}) {
     const auto ops = make_cpu_ops({.isa = CpuIsa::kPortable, .num_threads = threads});
-    const Tensor from = ops->scratch(DType::kF32, 7, 50000),
-                 to = ops->scratch(DType::kF32, 7, 50000);
+    const Tensor from = ops->steps().scratch(DType::kF32, 7, 50000),
+                 to = ops->steps().scratch(DType::kF32, 7, 50000);
     for (int64_t i = 0; i < 7 * 50000; ++i) from.row<float>(0)[i] = static_cast<float>(i);
     std::fill_n(to.row<float>(0), 7 * 50000, -1.0f);
-    ops->copy(from, to);
+    ops->timing().copy(from, to);
     CHECK(std::equal(from.row<float>(0), from.row<float>(7), to.row<float>(0)));
   }
 }

@@ -314,7 +314,7 @@ TEST_CASE("timing: a step's logits are the same, bit for bit") {
   runner.start(64);
   const std::vector<std::vector<float>> expected = runner.run({1, 17, 254, 9, 12}, {2, 4});
   ClockTimer timer([] { return 0.0; });
-  TimedOps timed(*runner.ops, *runner.ops, timer, [](const TimedStep&) {});
+  TimedOps timed(runner.ops->steps(), runner.ops->arithmetic(), timer, [](const TimedStep&) {});
   timed.stage({});
   runner.arithmetic = &timed.arithmetic();
   runner.start(64);

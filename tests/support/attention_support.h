@@ -154,7 +154,7 @@ inline std::vector<std::vector<float>> run_attention(Random& random, const Atten
   const auto ops = make_cpu_ops({.isa = how.isa, .num_threads = how.threads});
   AttentionSteps steps(random, shape, sequences, how.block_size, how.chunk);
   const KvLayer cache =
-      ops->allocate_kv(shape.cache, shape.kv_heads, shape.dim, steps.num_positions());
+      ops->memory().allocate_kv(shape.cache, shape.kv_heads, shape.dim, steps.num_positions());
   for (const Tensor& part : {cache.k, cache.v, cache.k_scale, cache.v_scale}) {
     std::fill_n(static_cast<unsigned char*>(part.data), part.bytes(), 0xff);
   }
@@ -162,11 +162,12 @@ inline std::vector<std::vector<float>> run_attention(Random& random, const Atten
   const int q_width = shape.heads * shape.dim, kv_width = shape.kv_heads * shape.dim;
   std::vector<std::vector<float>> outputs(sequences.size());
   for (AttentionSteps::Step step; steps.next(step);) {
-    const BatchView staged = ops->stage(step.batch);
+    const BatchView staged = ops->steps().stage(step.batch);
     const int64_t n = step.batch.num_tokens();
-    const Tensor out = ops->scratch(DType::kF32, n, q_width);
-    ops->write_kv(view(step.k, n, kv_width), view(step.v, n, kv_width), staged.slot_mapping, cache);
-    ops->attention(view(step.q, n, q_width), cache, staged, steps.args(), out);
+    const Tensor out = ops->steps().scratch(DType::kF32, n, q_width);
+    ops->arithmetic().write_kv(view(step.k, n, kv_width), view(step.v, n, kv_width),
+                               staged.slot_mapping, cache);
+    ops->arithmetic().attention(view(step.q, n, q_width), cache, staged, steps.args(), out);
     steps.poison_left(step.taking_part, [&](int slot) { poison_position(cache, slot); });
     for (size_t i = 0; i < step.taking_part.size(); ++i) {
       std::vector<float>& to = outputs[step.taking_part[i]];

@@ -58,9 +58,9 @@ inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOption
                              .kv_heads = spec.kv_heads,
                              .head_dim = spec.head_dim,
                              .windows = windows_of(spec)};
-  ops->reserve_weights(weight_bytes);
-  ops->reserve_kv(512 * kMiB);
-  ops->reserve_steps(bounds, 256 * kMiB + ops->workspace_bytes(bounds));
+  ops->memory().reserve_weights(weight_bytes);
+  ops->memory().reserve_kv(512 * kMiB);
+  ops->memory().reserve_steps(bounds, 256 * kMiB + ops->memory().workspace_bytes(bounds));
   return ops;
 }
 
@@ -83,7 +83,7 @@ class GuardedMatrix {
  public:
   // `gap` guard columns follow each row; a guard row precedes and follows the matrix.
   GuardedMatrix(CudaOps& ops, DType dtype, int64_t rows, int64_t cols, int64_t gap)
-      : ops_(ops), whole_(ops.allocate(dtype, rows + 2, cols + gap)) {
+      : ops_(ops), whole_(ops.memory().allocate(dtype, rows + 2, cols + gap)) {
     const std::vector<unsigned char> nans(static_cast<size_t>(whole_.bytes()), 0xff);
     ops.write(nans.data(), whole_);
     view_ = {static_cast<char*>(whole_.data) + whole_.stride * size_of(dtype), dtype, rows, cols,

@@ -28,10 +28,11 @@ class IdleArithmetic {
  public:
   explicit IdleArithmetic(std::function<void(const OpName&)> on_operation = {})
       : cpu_(make_cpu_ops({})),
-        ops_(intercept(*cpu_, {.around = [on_operation](const OpName& name, const OpWork&,
-                                                        const std::function<void()>&) {
-          if (on_operation) on_operation(name);
-        }})) {}
+        ops_(intercept(cpu_->arithmetic(),
+                       {.around = [on_operation](const OpName& name, const OpWork&,
+                                                 const std::function<void()>&) {
+                         if (on_operation) on_operation(name);
+                       }})) {}
 
   Arithmetic& operator*() { return *ops_; }
 

@@ -25,15 +25,15 @@ class ModelRunner {
               const std::string& lora = "")
       : model(opened(dir, source, lora)),
         ops(make_cpu_ops({.isa = isa, .num_threads = num_threads, .compute = compute})),
-        weights(load_weights(model, compute, *ops, quantize)),
+        weights(load_weights(model, compute, ops->memory(), quantize)),
         cache_type_(cache_type.value_or(compute)) {}
 
   // Begins a new sequence of at most `num_positions` tokens.
   void start(int num_positions) {
     cache_.clear();
     for (size_t i = 0; i < model.spec.layers.size(); ++i) {
-      cache_.push_back(
-          ops->allocate_kv(cache_type_, model.spec.kv_heads, model.spec.head_dim, num_positions));
+      cache_.push_back(ops->memory().allocate_kv(cache_type_, model.spec.kv_heads,
+                                                 model.spec.head_dim, num_positions));
     }
     num_positions_ = num_positions;
     length_ = 0;
@@ -54,8 +54,8 @@ class ModelRunner {
     batch.max_blocks = 1;
     batch.block_size = num_positions_;
 
-    const BatchView view = ops->stage(batch);
-    const Tensor logits = forward(model.spec, weights, cache_, view, *ops, *arithmetic);
+    const BatchView view = ops->steps().stage(batch);
+    const Tensor logits = forward(model.spec, weights, cache_, view, ops->steps(), *arithmetic);
     std::vector<std::vector<float>> rows;
     for (int64_t i = 0; i < logits.rows; ++i) {
       rows.emplace_back(logits.row<float>(i), logits.row<float>(i) + logits.cols);
@@ -65,7 +65,7 @@ class ModelRunner {
 
   OpenedModel model;
   std::unique_ptr<Ops> ops;
-  Arithmetic* arithmetic = ops.get();  // a test may put another in front of it
+  Arithmetic* arithmetic = &ops->arithmetic();  // a test may put another in front of it
   Weights weights;
 
  private:

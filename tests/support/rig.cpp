@@ -38,7 +38,7 @@ Rig::Rig(const OpenedModel& m, const CudaOptions& options)
     const bool is_emulated = backend_->description().find("emulated") != std::string::npos;
     const StepBounds bounds = {.tokens = is_emulated ? 130 : 2048,
                                .sequences = is_emulated ? 20 : 256};
-    backend_->prepare(products_of_step(m.spec, weights, options.compute, bounds));
+    backend_->arithmetic().prepare(products_of_step(m.spec, weights, options.compute, bounds));
   }
 }
 
@@ -47,12 +47,12 @@ Rig::Rig(const OpenedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType com
     : model(m),
       backend_(gpu != nullptr ? std::unique_ptr<Ops>(gpu) : std::move(cpu)),
       gpu_(gpu),
-      ops(*backend_, *backend_),
-      weights(load_weights(m, compute, *backend_, quantize)),
+      ops(backend_->steps(), backend_->arithmetic()),
+      weights(load_weights(m, compute, backend_->memory(), quantize)),
       is_written_(kNumPositions, true) {
   for (size_t i = 0; i < m.spec.layers.size(); ++i) {
-    cache.push_back(
-        backend_->allocate_kv(cache_type, m.spec.kv_heads, m.spec.head_dim, kNumPositions));
+    cache.push_back(backend_->memory().allocate_kv(cache_type, m.spec.kv_heads, m.spec.head_dim,
+                                                   kNumPositions));
   }
   ops.on_stage = [this](const Batch& batch) { staged_ = batch; };
   // Not before: a copy may read where the step writes.

@@ -39,7 +39,7 @@ TEST_CASE("copied positions hold the keys and values of their sources, and no ot
     constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kI8};
     const DType dtype = kTypes[random.below(4)];
     const auto ops = make_cpu_ops({.isa = available_isas().back()});
-    const KvLayer cache = ops->allocate_kv(dtype, kv_heads, head_dim, kPositions);
+    const KvLayer cache = ops->memory().allocate_kv(dtype, kv_heads, head_dim, kPositions);
     for (const Tensor& x : {cache.k, cache.v, cache.k_scale, cache.v_scale}) {
       auto* const dwords = static_cast<uint32_t*>(x.data);
       for (int64_t i = 0; i < x.bytes() / 4; ++i) dwords[i] = static_cast<uint32_t>(random.bits());
@@ -61,7 +61,7 @@ TEST_CASE("copied positions hold the keys and values of their sources, and no ot
     const std::vector<KvCopy> copies = {{source, destination, count}};
     BatchView view;
     view.copies = copies;
-    ops->copy_kv(view, {&cache, 1});
+    ops->steps().copy_kv(view, {&cache, 1});
     for (int head = 0; head < kv_heads; ++head) {
       for (int p = 0; p < kPositions; ++p) {
         const bool is_copy = p >= destination && p < destination + count;

@@ -69,7 +69,7 @@ std::vector<float> run_everything(const CpuOptions& options, uint64_t seed) {
     batch.positions.push_back(random.below(4096));
     if (random.below(3) == 0) batch.logit_tokens.push_back(i);
   }
-  const BatchView staged = ops->stage(batch);
+  const BatchView staged = ops->steps().stage(batch);
   std::vector<float> results;
   const auto record = [&](const Tensor& t) {
     for (int64_t i = 0; i < t.rows; ++i) {
@@ -77,7 +77,7 @@ std::vector<float> run_everything(const CpuOptions& options, uint64_t seed) {
     }
   };
   const auto scratch = [&](int64_t rows, int64_t cols) {
-    return ops->scratch(DType::kF32, rows, cols);
+    return ops->steps().scratch(DType::kF32, rows, cols);
   };
 
   const DType file_type = kFileTypes[random.below(options.compute == DType::kF32 ? 3 : 2)];
@@ -86,37 +86,38 @@ std::vector<float> run_everything(const CpuOptions& options, uint64_t seed) {
   const Matrix up_weight(random, options.compute, wide, hidden);
   const Matrix gate_weight(random, options.compute, wide, hidden);
   const Tensor x = scratch(tokens, hidden), y = scratch(tokens, hidden);
-  ops->embed(table.tensor, staged.tokens, 1.5f, x);
-  ops->rms_norm(x, ops->upload(scale.tensor, DType::kF32), 1.0f, 1e-5f, y);
+  ops->arithmetic().embed(table.tensor, staged.tokens, 1.5f, x);
+  ops->arithmetic().rms_norm(x, ops->memory().upload(scale.tensor, DType::kF32), 1.0f, 1e-5f, y);
   record(y);
-  ops->rms_norm(y, ops->upload(head_scale.tensor, DType::kF32), 0.0f, 1e-5f, y);
-  ops->add(y, x);
+  ops->arithmetic().rms_norm(y, ops->memory().upload(head_scale.tensor, DType::kF32), 0.0f, 1e-5f,
+                             y);
+  ops->arithmetic().add(y, x);
   record(y);
   const Matrix factors(random, DType::kF32, 1, 4);
   for (const int rotated : {head, head / 4 * 2}) {
     Matrix frequencies(random, DType::kF32, 1, rotated / 2);
     const Tensor angles = scratch(tokens, rotated);
     RopeScale by_position = {1.19f, factors.tensor, 3};
-    ops->rope_table(staged.positions, frequencies.tensor,
-                    rotated == head ? RopeScale{} : by_position, angles);
-    ops->rope(y, angles, head);
+    ops->arithmetic().rope_table(staged.positions, frequencies.tensor,
+                                 rotated == head ? RopeScale{} : by_position, angles);
+    ops->arithmetic().rope(y, angles, head);
     record(y);
   }
-  ops->scale(y, 0.7f);
+  ops->arithmetic().scale(y, 0.7f);
   record(y);
-  ops->softcap(y, 0.9f);
+  ops->arithmetic().softcap(y, 0.9f);
   record(y);
   const Tensor up = scratch(tokens, wide), gate = scratch(tokens, wide);
   const Product products[] = {{up_weight.tensor, up}, {gate_weight.tensor, gate}};
-  ops->matmul(y, products);
+  ops->arithmetic().matmul(y, products);
   record(up);
   for (const Activation f : {Activation::kSilu, Activation::kGeluTanh}) {
     const Tensor out = scratch(tokens, wide);
-    ops->gate(gate, up, f, out);
+    ops->arithmetic().gate(gate, up, f, out);
     record(out);
   }
   const Tensor some = scratch(std::ssize(batch.logit_tokens), hidden);
-  ops->gather_rows(y, staged.logit_tokens, some);
+  ops->arithmetic().gather_rows(y, staged.logit_tokens, some);
   record(some);
   return results;
 }
@@ -142,9 +143,9 @@ TEST_CASE("an upload is a view of the same type or a copy rounded to nearest eve
     const auto ops = make_cpu_ops(options);
     for (const DType from : kFileTypes) {
       const Matrix m(random, from, 5, random.between(1, 3000));
-      CHECK(ops->upload(m.tensor, from).data == m.tensor.data);
-      const Tensor wide = ops->upload(m.tensor, DType::kF32);
-      const Tensor narrow = ops->upload(m.tensor, DType::kBF16);
+      CHECK(ops->memory().upload(m.tensor, from).data == m.tensor.data);
+      const Tensor wide = ops->memory().upload(m.tensor, DType::kF32);
+      const Tensor narrow = ops->memory().upload(m.tensor, DType::kBF16);
       for (int64_t i = 0; i < 5; ++i) {
         for (int64_t c = 0; c < m.tensor.cols; ++c) {
           const float right = m.at(i, c);
@@ -172,18 +173,18 @@ TEST_CASE("a matrix whose rows are computed becomes what an upload of its number
                               }};
     for (const DType type : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
       CAPTURE(name_of(type));
-      const int64_t before = ops->held_bytes();
-      const Tensor computed = ops->upload_matrix(source, type);
-      CHECK(ops->held_bytes() - before ==
-            ops->matrix_bytes({nullptr, type, rows, cols, cols}, type));
-      const bool is_packed = ops->packs(type);
+      const int64_t before = ops->memory().held_bytes();
+      const Tensor computed = ops->memory().upload_matrix(source, type);
+      CHECK(ops->memory().held_bytes() - before ==
+            ops->memory().matrix_bytes({nullptr, type, rows, cols, cols}, type));
+      const bool is_packed = ops->memory().packs(type);
       if (type == DType::kF16) {
         for (int64_t i = 0; i < rows * cols; ++i) {
           REQUIRE(computed.row<uint16_t>(0)[i] == to_f16(m.tensor.row<float>(0)[i]));
         }
         continue;
       }
-      const Tensor uploaded = ops->upload_matrix(m.tensor, type);
+      const Tensor uploaded = ops->memory().upload_matrix(m.tensor, type);
       REQUIRE(computed.layout == uploaded.layout);
       CHECK(computed.stride == uploaded.stride);
       const int64_t bytes =
@@ -227,20 +228,20 @@ TEST_CASE("an uploaded sum is host + scale * (b a), rounded once, on each instru
       INFO(name_of(options.isa) << ", " << options.num_threads << " threads");
       const auto ops = make_cpu_ops(options);
       const auto rows_of = [&](const Tensor& table) {
-        const BatchView staged = ops->stage({.tokens = all});
-        const Tensor out = ops->scratch(DType::kF32, rows, cols);
-        ops->embed(table, staged.tokens, 1.0f, out);
+        const BatchView staged = ops->steps().stage({.tokens = all});
+        const Tensor out = ops->steps().scratch(DType::kF32, rows, cols);
+        ops->arithmetic().embed(table, staged.tokens, 1.0f, out);
         return std::vector<float>(out.row<float>(0), out.row<float>(rows));
       };
       const auto add = [&](const LowRankRow& row, int64_t first, int64_t n, float* y) {
-        ops->add_low_rank(row, first, n, y);
+        ops->memory().add_low_rank(row, first, n, y);
       };
       for (const DType type : {DType::kF32, DType::kBF16, DType::kI8}) {
         CAPTURE(name_of(type));
         const Tensor summed =
-            ops->upload_matrix(sum_of(stored_rows(host.tensor), update, add), type);
-        CHECK(count_differences(rows_of(summed),
-                                rows_of(ops->upload_matrix(view(sums, rows, cols), type))) == 0);
+            ops->memory().upload_matrix(sum_of(stored_rows(host.tensor), update, add), type);
+        CHECK(count_differences(rows_of(summed), rows_of(ops->memory().upload_matrix(
+                                                     view(sums, rows, cols), type))) == 0);
       }
     }
   }
@@ -251,9 +252,9 @@ TEST_CASE("embedding looks rows up and scales them") {
   for (const DType type : kFileTypes) {
     const Matrix table(random, type, 9, 77);
     const auto ops = make_cpu_ops({.num_threads = 2});
-    const BatchView staged = ops->stage({.tokens = {8, 0, 3}});
-    const Tensor out = ops->scratch(DType::kF32, 3, 77);
-    ops->embed(table.tensor, staged.tokens, 0.3f, out);
+    const BatchView staged = ops->steps().stage({.tokens = {8, 0, 3}});
+    const Tensor out = ops->steps().scratch(DType::kF32, 3, 77);
+    ops->arithmetic().embed(table.tensor, staged.tokens, 0.3f, out);
     for (int c = 0; c < 77; ++c) {
       CHECK(out.row<float>(0)[c] == table.at(8, c) * 0.3f);
       CHECK(out.row<float>(2)[c] == table.at(3, c) * 0.3f);
@@ -263,7 +264,7 @@ TEST_CASE("embedding looks rows up and scales them") {
 
 TEST_CASE("a cache that does not fit is an error that names its bytes") {
   const auto ops = make_cpu_ops({});
-  CHECK_THROWS_WITH_AS(ops->allocate_kv(DType::kF32, 8, 128, int64_t{1} << 40),
+  CHECK_THROWS_WITH_AS(ops->memory().allocate_kv(DType::kF32, 8, 128, int64_t{1} << 40),
                        doctest::Contains("4503599627370496"), Error);
 }
 

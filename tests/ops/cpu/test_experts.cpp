@@ -105,10 +105,10 @@ class ExpertBlockOf {
   };
 
   Tensor upload(Ops& ops, std::vector<float>& numbers, int rows, int cols, DType type) {
-    if (type == DType::kI8) return ops.upload_matrix(floats(numbers, rows, cols), type);
+    if (type == DType::kI8) return ops.memory().upload_matrix(floats(numbers, rows, cols), type);
     memory_.push_back(std::make_unique<GuardedBytes>(numbers.size() * size_t(size_of(type))));
     store_numbers(numbers.data(), std::ssize(numbers), type, memory_.back()->data());
-    return ops.upload_matrix({memory_.back()->data(), type, rows, cols, cols}, type);
+    return ops.memory().upload_matrix({memory_.back()->data(), type, rows, cols, cols}, type);
   }
 
   const ExpertCase c_;
@@ -151,20 +151,21 @@ struct ExpertResults {
 ExpertResults grouped(Ops& ops, Tensor x, const Router& router, const std::vector<Expert>& experts,
                       const ExpertCase& c) {
   ExpertResults r(x.rows, router);
-  ops.route(x, router, r.choice());
-  ops.group_by_expert(r.choice(), r.groups());
-  ops.multiply_experts(x, r.choice(), r.groups(), experts, c.activation, {1.702f, 0.9f},
-                       ExpertBlockOf::floats(r.y, x.rows, x.cols));
+  ops.arithmetic().route(x, router, r.choice());
+  ops.arithmetic().group_by_expert(r.choice(), r.groups());
+  ops.arithmetic().multiply_experts(x, r.choice(), r.groups(), experts, c.activation,
+                                    {1.702f, 0.9f}, ExpertBlockOf::floats(r.y, x.rows, x.cols));
   return r;
 }
 
 ExpertResults in_plain_loops(Ops& ops, Tensor x, const Router& router,
                              const std::vector<Expert>& experts, const ExpertCase& c) {
   ExpertResults r(x.rows, router);
-  ops.Arithmetic::route(x, router, r.choice());
-  ops.Arithmetic::group_by_expert(r.choice(), r.groups());
-  ops.Arithmetic::multiply_experts(x, r.choice(), r.groups(), experts, c.activation, {1.702f, 0.9f},
-                                   ExpertBlockOf::floats(r.y, x.rows, x.cols));
+  ops.arithmetic().Arithmetic::route(x, router, r.choice());
+  ops.arithmetic().Arithmetic::group_by_expert(r.choice(), r.groups());
+  ops.arithmetic().Arithmetic::multiply_experts(x, r.choice(), r.groups(), experts, c.activation,
+                                                {1.702f, 0.9f},
+                                                ExpertBlockOf::floats(r.y, x.rows, x.cols));
   return r;
 }
 
@@ -255,7 +256,7 @@ TEST_CASE("a row has the experts of its largest logits, and their softmax") {
                            .has_shared = true,
                            .shared_gate = ExpertBlockOf::floats(gate, 1, k)};
     ExpertResults found(rows, router);
-    ops->route(ExpertBlockOf::floats(x, rows, k), router, found.choice());
+    ops->arithmetic().route(ExpertBlockOf::floats(x, rows, k), router, found.choice());
     for (int row = 0; row < rows; ++row) {
       const auto product = [&](const float* w) {
         return std::inner_product(w, w + k, &x[size_t(row) * k], 0.0);
@@ -298,7 +299,7 @@ TEST_CASE("of equal logits a row has the experts of the lower index") {
   for (const CpuIsa isa : available_isas()) {
     const auto ops = make_cpu_ops({isa, 2, DType::kBF16});
     ExpertResults found(1, router);
-    ops->route(ExpertBlockOf::floats(x, 1, kColumns), router, found.choice());
+    ops->arithmetic().route(ExpertBlockOf::floats(x, 1, kColumns), router, found.choice());
     CHECK(found.chosen == std::vector<int32_t>{0, 1, 3});
   }
 }
@@ -327,12 +328,12 @@ TEST_CASE("weights of experts without a row are not read") {
   ExpertResults r(c.rows, router);
   r.chosen = {0, 1, 1, 3, 0, 3};
   std::ranges::fill(r.weights, 0.5f);
-  ops->group_by_expert(r.choice(), r.groups());
+  ops->arithmetic().group_by_expert(r.choice(), r.groups());
   CHECK(r.starts == std::vector<int32_t>{0, 2, 4, 4, 6});
   CHECK(r.numbers == std::vector<int32_t>{0, 4, 1, 2, 3, 5});
   const Tensor x = ExpertBlockOf::floats(block.x, c.rows, c.k);
-  ops->multiply_experts(x, r.choice(), r.groups(), experts, c.activation, {},
-                        ExpertBlockOf::floats(r.y, c.rows, c.k));
+  ops->arithmetic().multiply_experts(x, r.choice(), r.groups(), experts, c.activation, {},
+                                     ExpertBlockOf::floats(r.y, c.rows, c.k));
   CHECK(std::ranges::all_of(r.y, [](float y) { return std::isfinite(y); }));
 }
 

@@ -73,12 +73,12 @@ Tensor upload(Ops& ops, std::vector<float>& numbers, int rows, int cols, DType t
       std::iota(codes.column_order.begin(), codes.column_order.end(), 0);
       std::shuffle(codes.column_order.begin(), codes.column_order.end(), std::mt19937(order));
     }
-    return ops.upload_codes(codes);
+    return ops.memory().upload_codes(codes);
   }
-  if (type == DType::kI8) return ops.upload_matrix(floats, type);
+  if (type == DType::kI8) return ops.memory().upload_matrix(floats, type);
   memory.push_back(std::make_unique<GuardedBytes>(numbers.size() * size_t(size_of(type))));
   store_numbers(numbers.data(), std::ssize(numbers), type, memory.back()->data());
-  return ops.upload_matrix({memory.back()->data(), type, rows, cols, cols}, type);
+  return ops.memory().upload_matrix({memory.back()->data(), type, rows, cols, cols}, type);
 }
 
 Tensor row(std::vector<float>& numbers) {
@@ -110,12 +110,12 @@ void check_case(Ops& ops, const Types& types, Case c) {
   const auto finish = [&](const Tensor& gated) {
     std::vector<float> y(size_t(c.rows) * c.outputs, -1.0f);
     const Product product = {down, {y.data(), DType::kF32, c.rows, c.outputs, c.outputs}};
-    ops.matmul(gated, {&product, 1});
+    ops.arithmetic().matmul(gated, {&product, 1});
     return y;
   };
-  REQUIRE(ops.fuses_gate());
+  REQUIRE(ops.arithmetic().fuses_gate());
   Tensor fused = shape;
-  ops.gated_matmul(input, products, down, fused);
+  ops.arithmetic().gated_matmul(input, products, down, fused);
   const std::vector<float> result = finish(fused);
 
   std::vector<float> gate(size_t(c.rows) * c.columns), up = gate, gated = gate;
@@ -123,7 +123,7 @@ void check_case(Ops& ops, const Types& types, Case c) {
   products.up.out.data = up.data();
   Tensor apart = shape;
   apart.data = gated.data();
-  ops.Arithmetic::gated_matmul(input, products, down, apart);
+  ops.arithmetic().Arithmetic::gated_matmul(input, products, down, apart);
   CHECK(num_different(result, finish(apart)) == 0);
 }
 

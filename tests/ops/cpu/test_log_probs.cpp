@@ -87,7 +87,7 @@ std::vector<DrawnToken> draw(Ops& ops, const Rows& rows) {
   const std::vector<SampleRow> view = rows.view();
   std::vector<DrawnToken> drawn(view.size());
   const auto count = static_cast<int64_t>(rows.requests.size());
-  ops.collect(ops.sample(pagedinfer::view(logits, count, rows.vocab), view), drawn);
+  ops.steps().collect(ops.steps().sample(pagedinfer::view(logits, count, rows.vocab), view), drawn);
   return drawn;
 }
 
@@ -215,7 +215,7 @@ TEST_CASE("a token is scored by allowing no other") {
   }
   for (size_t i = 0; i < ids.size(); ++i) {  // one at a time: rows of one row of logits are alike
     std::vector<DrawnToken> drawn(1);
-    ops->collect(ops->sample(view(logits, 1, 6), {&rows[i], 1}), drawn);
+    ops->steps().collect(ops->steps().sample(view(logits, 1, 6), {&rows[i], 1}), drawn);
     CAPTURE(i);
     CHECK(drawn[0].token == (std::isfinite(logits[i]) ? ids[i] : kNoToken));
     CHECK(same(drawn[0].log_probability, defined(logits, logits[i])));

@@ -57,15 +57,16 @@ std::vector<float> multiply(Ops& ops, const Case& c, int first, int last) {
     }
     out.emplace_back(size_t(rows) * (n + 3), -1.0f);
     const Tensor weights = {memory.back()->data(), c.type, n, c.k, stride};
-    products.push_back({ops.packs(c.type) ? ops.upload_matrix(weights, c.type) : weights,
-                        {out.back().data(), DType::kF32, rows, n, n + 3}});
+    products.push_back(
+        {ops.memory().packs(c.type) ? ops.memory().upload_matrix(weights, c.type) : weights,
+         {out.back().data(), DType::kF32, rows, n, n + 3}});
   }
   // The rows of x are apart too.
   std::vector<float> x(size_t(rows) * (c.k + 5));
   for (int m = 0; m < rows; ++m) {
     std::copy_n(&c.x[size_t(first + m) * c.k], c.k, &x[size_t(m) * (c.k + 5)]);
   }
-  ops.matmul({x.data(), DType::kF32, rows, c.k, c.k + 5}, products);
+  ops.arithmetic().matmul({x.data(), DType::kF32, rows, c.k, c.k + 5}, products);
   std::vector<float> all;
   for (size_t i = 0; i < c.outputs.size(); ++i) {
     const int n = c.outputs[i];
@@ -202,7 +203,7 @@ TEST_CASE("a product reads weights at any even address") {
         std::vector<float> out(right.size()), x = c.x;
         const Product product = {{memory.data() + offset, types.weight, 35, 70, 70},
                                  {out.data(), DType::kF32, 5, 35, 35}};
-        ops->matmul({x.data(), DType::kF32, 5, 70, 70}, {&product, 1});
+        ops->arithmetic().matmul({x.data(), DType::kF32, 5, 70, 70}, {&product, 1});
         CHECK(num_different(out, right) == 0);
       }
     }
@@ -219,17 +220,17 @@ TEST_CASE("packed weights are those of the checkpoint, rounded to bfloat16") {
       store_numbers(numbers.data(), rows * cols, stored, memory.data());
       const auto ops = make_cpu_ops({CpuIsa::kPortable, 2, DType::kBF16, true});
       const Tensor host = {memory.data(), stored, rows, cols, cols};
-      REQUIRE(ops->packs(DType::kBF16));
+      REQUIRE(ops->memory().packs(DType::kBF16));
       const auto padded = [](int n) { return (n + 31) / 32 * 32; };
-      CHECK(ops->matrix_bytes(host, DType::kBF16) == 2 * padded(rows) * padded(cols));
-      const int64_t held = ops->held_bytes();
-      const Tensor packed = ops->upload_matrix(host, DType::kBF16);
-      CHECK(ops->held_bytes() - held == ops->matrix_bytes(host, DType::kBF16));
+      CHECK(ops->memory().matrix_bytes(host, DType::kBF16) == 2 * padded(rows) * padded(cols));
+      const int64_t held = ops->memory().held_bytes();
+      const Tensor packed = ops->memory().upload_matrix(host, DType::kBF16);
+      CHECK(ops->memory().held_bytes() - held == ops->memory().matrix_bytes(host, DType::kBF16));
       std::vector<int32_t> tokens(static_cast<size_t>(rows));
       std::iota(tokens.begin(), tokens.end(), 0);
       std::vector<float> out(numbers.size());
-      ops->embed(packed, {tokens.data(), DType::kI32, rows, 1, 1}, 1.0f,
-                 {out.data(), DType::kF32, rows, cols, cols});
+      ops->arithmetic().embed(packed, {tokens.data(), DType::kI32, rows, 1, 1}, 1.0f,
+                              {out.data(), DType::kF32, rows, cols, cols});
       for (float& w : numbers) w = as_stored(w, DType::kBF16);
       CHECK(num_different(out, numbers) == 0);
     }

@@ -267,12 +267,12 @@ TEST_CASE("rows of a table of GGUF's blocks are looked up as their values") {
     std::vector<float> values(150 * 512);
     dequantized(table.source()).read(0, 150, values.data());
     for (const auto& ops : int4_ops()) {
-      const int64_t before = ops->held_bytes();
-      const Tensor packed = ops->upload_codes(table.source());
-      CHECK(ops->held_bytes() - before == ops->codes_bytes(table.source()));
-      const BatchView staged = ops->stage(batch);
-      const Tensor out = ops->scratch(DType::kF32, 150, 512);
-      ops->embed(packed, staged.tokens, 1.0f, out);
+      const int64_t before = ops->memory().held_bytes();
+      const Tensor packed = ops->memory().upload_codes(table.source());
+      CHECK(ops->memory().held_bytes() - before == ops->memory().codes_bytes(table.source()));
+      const BatchView staged = ops->steps().stage(batch);
+      const Tensor out = ops->steps().scratch(DType::kF32, 150, 512);
+      ops->arithmetic().embed(packed, staged.tokens, 1.0f, out);
       for (int64_t i = 0; i < 150; ++i) {
         for (int64_t c = 0; c < 512; ++c) {
           REQUIRE(same(values[size_t(i * 512 + c)], table.value(i, c)));
@@ -340,13 +340,14 @@ TEST_CASE("products with codes of 4 bits may mix schemes, on every number of thr
       CAPTURE(ops->description());
       std::vector<Tensor> weights;
       for (const CodeMatrix& matrix : w) {
-        const int64_t before = ops->held_bytes();
-        weights.push_back(ops->upload_codes(matrix.source()));
+        const int64_t before = ops->memory().held_bytes();
+        weights.push_back(ops->memory().upload_codes(matrix.source()));
         CodeSource shape = matrix.source();
         shape.read = nullptr;
-        CHECK(ops->held_bytes() - before == ops->codes_bytes(shape));
+        CHECK(ops->memory().held_bytes() - before == ops->memory().codes_bytes(shape));
       }
-      weights.insert(weights.begin() + 1, ops->upload_matrix(view(int8, 40, k), DType::kI8));
+      weights.insert(weights.begin() + 1,
+                     ops->memory().upload_matrix(view(int8, 40, k), DType::kI8));
       std::vector<std::vector<float>> out;
       std::vector<Product> products;
       for (const Tensor& weight : weights) {
@@ -354,7 +355,7 @@ TEST_CASE("products with codes of 4 bits may mix schemes, on every number of thr
         products.push_back({weight, view(out.back(), rows, weight.rows)});
       }
       std::vector<float> input = x;
-      ops->matmul(view(input, rows, k), products);
+      ops->arithmetic().matmul(view(input, rows, k), products);
       for (size_t j = 0; j < out.size(); ++j) CHECK(num_different(out[j], right[j]) == 0);
     }
   }
@@ -396,12 +397,12 @@ TEST_CASE("a row of a product with codes of 4 bits does not depend on the rows b
   std::vector<float> whole;
   for (const auto& ops : int4_ops()) {
     CAPTURE(ops->description());
-    const Tensor weights = ops->upload_codes(w.source());
+    const Tensor weights = ops->memory().upload_codes(w.source());
     const auto rows_of = [&](int first, int last) {
       std::vector<float> rows(x.begin() + first * kColumns, x.begin() + last * kColumns);
       std::vector<float> y(size_t(last - first) * kOutputs);
       const Product product = {weights, view(y, last - first, kOutputs)};
-      ops->matmul(view(rows, last - first, kColumns), {&product, 1});
+      ops->arithmetic().matmul(view(rows, last - first, kColumns), {&product, 1});
       return y;
     };
     const std::vector<float> all = rows_of(0, kRows);
@@ -424,10 +425,10 @@ TEST_CASE("input that is not finite makes its row of a product with codes NaN, a
     std::vector<float> x = random_numbers(random, kRows * kColumns, Numbers::kNormal);
     x[3 * kColumns + 399] = bad;
     for (const auto& ops : int4_ops()) {
-      const Tensor weights = ops->upload_codes(w.source());
+      const Tensor weights = ops->memory().upload_codes(w.source());
       std::vector<float> y(kRows * kOutputs);
       const Product product = {weights, view(y, kRows, kOutputs)};
-      ops->matmul(view(x, kRows, kColumns), {&product, 1});
+      ops->arithmetic().matmul(view(x, kRows, kColumns), {&product, 1});
       for (int m = 0; m < kRows; ++m) {
         for (int n = 0; n < kOutputs; ++n) REQUIRE(std::isnan(y[m * kOutputs + n]) == (m == 3));
       }
@@ -451,11 +452,11 @@ TEST_CASE("rows of a table of codes are looked up as their values") {
     std::vector<float> values(size_t(vocab) * hidden);
     dequantized(table.source()).read(0, vocab, values.data());
     for (const auto& ops : int4_ops()) {
-      const Tensor packed = ops->upload_codes(table.source());
-      const BatchView staged = ops->stage(batch);
+      const Tensor packed = ops->memory().upload_codes(table.source());
+      const BatchView staged = ops->steps().stage(batch);
       const int64_t count = std::ssize(batch.tokens);
-      const Tensor out = ops->scratch(DType::kF32, count, hidden);
-      ops->embed(packed, staged.tokens, 1.5f, out);
+      const Tensor out = ops->steps().scratch(DType::kF32, count, hidden);
+      ops->arithmetic().embed(packed, staged.tokens, 1.5f, out);
       for (int64_t i = 0; i < count; ++i) {
         const int64_t row = batch.tokens[size_t(i)];
         for (int place = 0; place < hidden; ++place) {

@@ -151,7 +151,7 @@ std::vector<float> multiply(Ops& ops, std::vector<float>& x, int k,
     out.emplace_back(static_cast<size_t>(rows * weight.rows));
     products.push_back({weight, view(out.back(), rows, weight.rows)});
   }
-  ops.matmul(view(x, rows, k), products);
+  ops.arithmetic().matmul(view(x, rows, k), products);
   std::vector<float> all;
   for (const std::vector<float>& y : out) all.insert(all.end(), y.begin(), y.end());
   return all;
@@ -242,17 +242,17 @@ TEST_CASE("products in int8 are the definition's, on every number of threads") {
     }
     for (const auto& ops : all_ops()) {
       CAPTURE(ops->description());
-      const int64_t before = ops->held_bytes();
+      const int64_t before = ops->memory().held_bytes();
       int64_t predicted = 0;
       std::vector<Tensor> uploaded;
       for (size_t j = 0; j < w.size(); ++j) {
         const Tensor host = {stored[j].data(), type, std::ssize(w[j]) / k, k, k};
-        uploaded.push_back(ops->upload_matrix(host, DType::kI8));
-        predicted += ops->matrix_bytes(host, DType::kI8);
+        uploaded.push_back(ops->memory().upload_matrix(host, DType::kI8));
+        predicted += ops->memory().matrix_bytes(host, DType::kI8);
         std::ranges::fill(stored[j], '\x7f');  // it is not read again
         CHECK(uploaded.back().dtype == DType::kI8);
       }
-      CHECK(ops->held_bytes() - before == predicted);
+      CHECK(ops->memory().held_bytes() - before == predicted);
       CHECK(num_different(multiply(*ops, x, k, uploaded), right) == 0);
       for (size_t j = 0; j < w.size(); ++j) {
         store_numbers(w[j].data(), std::ssize(w[j]), type, stored[j].data());
@@ -289,7 +289,7 @@ TEST_CASE("a row of a product in int8 does not depend on the rows beside it") {
   std::vector<float> whole;
   for (const auto& ops : all_ops()) {
     CAPTURE(ops->description());
-    const Tensor weights = ops->upload_matrix(view(w, kOutputs, kColumns), DType::kI8);
+    const Tensor weights = ops->memory().upload_matrix(view(w, kOutputs, kColumns), DType::kI8);
     const std::vector<float> all = multiply(*ops, x, kColumns, {&weights, 1});
     if (whole.empty()) whole = all;
     CHECK(num_different(all, whole) == 0);
@@ -319,7 +319,7 @@ TEST_CASE("a column a thousand times as large costs the other groups of a row no
   const auto distance = [&](std::vector<float> x, const std::vector<float>& weights) {
     const auto ops = make_cpu_ops({.isa = available_isas().back()});
     std::vector<float> copy = weights;
-    const Tensor packed = ops->upload_matrix(view(copy, kOutputs, kColumns), DType::kI8);
+    const Tensor packed = ops->memory().upload_matrix(view(copy, kOutputs, kColumns), DType::kI8);
     const std::vector<float> y = multiply(*ops, x, kColumns, {&packed, 1});
     double squares = 0;
     for (int n = 0; n < kOutputs; ++n) {
@@ -358,7 +358,7 @@ TEST_CASE("input that is not finite makes its row of a product in int8 NaN, and 
     std::vector<float> x = random_numbers(random, kRows * kColumns, Numbers::kNormal);
     x[3 * kColumns + 399] = bad;
     for (const auto& ops : all_ops()) {
-      const Tensor weights = ops->upload_matrix(view(w, kOutputs, kColumns), DType::kI8);
+      const Tensor weights = ops->memory().upload_matrix(view(w, kOutputs, kColumns), DType::kI8);
       const std::vector<float> y = multiply(*ops, x, kColumns, {&weights, 1});
       for (int m = 0; m < kRows; ++m) {
         for (int n = 0; n < kOutputs; ++n) REQUIRE(std::isnan(y[m * kOutputs + n]) == (m == 3));
@@ -380,11 +380,11 @@ TEST_CASE("rows of a table in int8 are looked up as the product multiplies them"
     const FlushDenormals guard;
     const StoredRows rows = store_rows(table, hidden, DType::kI8);
     for (const auto& ops : all_ops()) {
-      const Tensor packed = ops->upload_matrix(view(table, vocab, hidden), DType::kI8);
-      const BatchView staged = ops->stage(batch);
+      const Tensor packed = ops->memory().upload_matrix(view(table, vocab, hidden), DType::kI8);
+      const BatchView staged = ops->steps().stage(batch);
       const int64_t count = std::ssize(batch.tokens);
-      const Tensor out = ops->scratch(DType::kF32, count, hidden);
-      ops->embed(packed, staged.tokens, 1.5f, out);
+      const Tensor out = ops->steps().scratch(DType::kF32, count, hidden);
+      ops->arithmetic().embed(packed, staged.tokens, 1.5f, out);
       for (int64_t i = 0; i < count; ++i) {
         const int64_t row = batch.tokens[static_cast<size_t>(i)];
         for (int c = 0; c < hidden; ++c) {

@@ -54,7 +54,7 @@ uint64_t hash_of_log_probs(std::vector<float> logits, CpuIsa isa, int num_thread
   for (size_t i = 0; i < rows.size(); ++i) rows[i].logits_row = static_cast<int>(i);
   std::vector<DrawnToken> drawn(rows.size());
   const auto ops = make_cpu_ops({.isa = isa, .num_threads = num_threads});
-  ops->collect(ops->sample(view(logits, std::ssize(rows), kVocab), rows), drawn);
+  ops->steps().collect(ops->steps().sample(view(logits, std::ssize(rows), kVocab), rows), drawn);
   BitsHash hash;
   for (const DrawnToken& row : drawn) {
     hash.add(static_cast<uint32_t>(row.token));
@@ -188,7 +188,7 @@ void round_layers_to_codes(ModelRunner& runner, int64_t group) {
   for (LayerWeights& layer : runner.weights.layers) {
     for (Tensor* matrix : {&layer.q, &layer.k, &layer.v, &layer.attention_out, &layer.gate,
                            &layer.up, &layer.down}) {
-      *matrix = runner.ops->upload_codes(rounded_to_codes(stored_rows(*matrix), group));
+      *matrix = runner.ops->memory().upload_codes(rounded_to_codes(stored_rows(*matrix), group));
     }
   }
 }

@@ -56,10 +56,10 @@ TEST_CASE("what a step computes lies in large pages") {
     return;
   }
   const auto ops = make_cpu_ops({});
-  ops->reserve_steps({.tokens = 1, .widest_input = 64, .context = 1}, 16 << 20);
-  CHECK(prefers_large_pages(ops->scratch(DType::kF32, 1024, 1024).data));
+  ops->memory().reserve_steps({.tokens = 1, .widest_input = 64, .context = 1}, 16 << 20);
+  CHECK(prefers_large_pages(ops->steps().scratch(DType::kF32, 1024, 1024).data));
   // More than was reserved.
-  CHECK(prefers_large_pages(ops->scratch(DType::kF32, 8192, 1024).data));
+  CHECK(prefers_large_pages(ops->steps().scratch(DType::kF32, 8192, 1024).data));
 }
 
 TEST_CASE("each head's keys and values of each position have a place of their own") {
@@ -116,8 +116,8 @@ TEST_CASE("the part of a cache that the largest step fills is faulted in ahead")
   if (!can_prefault()) return;
   const auto ops = make_cpu_ops({.num_threads = 1});
   const int heads = 8, dim = 64, step_tokens = 512;
-  ops->reserve_steps({.tokens = step_tokens}, 0);
-  const KvLayer layer = ops->allocate_kv(DType::kBF16, heads, dim, 4096);
+  ops->memory().reserve_steps({.tokens = step_tokens}, 0);
+  const KvLayer layer = ops->memory().allocate_kv(DType::kBF16, heads, dim, 4096);
   const int64_t filled = int64_t{step_tokens} * heads * dim * 2;
   const auto all_present = [&] {
     return num_present(layer.k.data, filled) == filled / kPage &&
@@ -135,8 +135,8 @@ TEST_CASE("if a step may hold the longest prompt, little of the cache is faulted
   if (!can_prefault()) return;
   auto ops = make_cpu_ops({.num_threads = 1});
   const int64_t positions = 131072, used = 2048 + kSpanPositions;
-  ops->reserve_steps({.tokens = positions}, 0);
-  const KvLayer layer = ops->allocate_kv(DType::kBF16, 2, 64, positions);
+  ops->memory().reserve_steps({.tokens = positions}, 0);
+  const KvLayer layer = ops->memory().allocate_kv(DType::kBF16, 2, 64, positions);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   constexpr int64_t kLargePage = (2 << 20) / kPage;  // comes as a whole
   CHECK(num_present(layer.k.data, layer.k.bytes()) <=

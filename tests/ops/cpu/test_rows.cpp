@@ -113,8 +113,8 @@ TEST_CASE("a bias is added to every row, and so it is by a backend that leaves i
     const auto rows_of = [&](std::vector<float>& data) {
       return Tensor{data.data(), DType::kF32, kRows, kCols, kStride};
     };
-    ops->add_bias(rows_of(ours), view(bias, 1, kCols));
-    ops->Arithmetic::add_bias(rows_of(plain), view(bias, 1, kCols));
+    ops->arithmetic().add_bias(rows_of(ours), view(bias, 1, kCols));
+    ops->arithmetic().Arithmetic::add_bias(rows_of(plain), view(bias, 1, kCols));
     CHECK(count_differences(ours, plain) == 0);
     for (int64_t i = 0; i < kRows * kStride; ++i) {
       const bool is_padding = i % kStride >= kCols;
@@ -142,21 +142,21 @@ TEST_CASE("norm, rotation and writing in one pass equal the three separate opera
       const auto ops = make_cpu_ops({.isa = available_isas().back(), .num_threads = num_threads});
       const auto tensor = [&](const std::vector<float>& values, int64_t height) {
         const int64_t cols = std::ssize(values) / height;
-        const Tensor x = ops->scratch(DType::kF32, height, cols);
+        const Tensor x = ops->steps().scratch(DType::kF32, height, cols);
         std::copy(values.begin(), values.end(), x.row<float>(0));
         return x;
       };
-      const KvLayer cache = ops->allocate_kv(type, kv_heads, dim, 2 * rows);
-      const Tensor slots = ops->scratch(DType::kI32, rows, 1);
+      const KvLayer cache = ops->memory().allocate_kv(type, kv_heads, dim, 2 * rows);
+      const Tensor slots = ops->steps().scratch(DType::kI32, rows, 1);
       for (int i = 0; i < rows; ++i) *slots.row<int32_t>(i) = 2 * rows - 1 - i;
       HeadNorms norms;
       if (normed) norms = {tensor(q_norm, 1), tensor(k_norm, 1), 1.0f, 1e-6f};
       const Tensor q = tensor(qs, rows), k = tensor(ks, rows), v = tensor(vs, rows);
       const RopeTables tables = {tensor(q_table, rows), tensor(k_table, rows)};
       if (in_one_pass) {
-        ops->rotate_and_write_kv(q, k, v, norms, tables, slots, cache);
+        ops->arithmetic().rotate_and_write_kv(q, k, v, norms, tables, slots, cache);
       } else {
-        ops->Arithmetic::rotate_and_write_kv(q, k, v, norms, tables, slots, cache);
+        ops->arithmetic().Arithmetic::rotate_and_write_kv(q, k, v, norms, tables, slots, cache);
       }
       std::string bytes;
       for (const Tensor& x : {q, cache.k, cache.v, cache.k_scale, cache.v_scale}) {
@@ -213,30 +213,32 @@ TEST_CASE("a cache takes the bytes that are predicted, in int8 about half of 16 
       for (const int positions : {1, 255, 1600}) {
         constexpr int kHeads = 3, kLayers = 2;
         const auto ops = make_cpu_ops({.isa = available_isas().back()});
-        const int64_t before = ops->held_bytes();
-        ops->reserve_kv(kLayers * ops->kv_bytes(type, kHeads, dim, positions));
-        const int64_t reserved = ops->held_bytes() - before;
-        CHECK(reserved == kLayers * ops->kv_bytes(type, kHeads, dim, positions));
+        const int64_t before = ops->memory().held_bytes();
+        ops->memory().reserve_kv(kLayers * ops->memory().kv_bytes(type, kHeads, dim, positions));
+        const int64_t reserved = ops->memory().held_bytes() - before;
+        CHECK(reserved == kLayers * ops->memory().kv_bytes(type, kHeads, dim, positions));
         int64_t used = 0;
         for (int i = 0; i < kLayers; ++i) {
-          const KvLayer layer = ops->allocate_kv(type, kHeads, dim, positions);
+          const KvLayer layer = ops->memory().allocate_kv(type, kHeads, dim, positions);
           for (const Tensor& part : {layer.k, layer.v, layer.k_scale, layer.v_scale}) {
             used += part.bytes();
           }
           // What the plan counts is there, and little more.
-          const int64_t planned = positions * ops->kv_bytes_per_position(type, kHeads, dim);
-          const int64_t rounded = ops->kv_bytes(type, kHeads, dim, positions);
+          const int64_t planned =
+              positions * ops->memory().kv_bytes_per_position(type, kHeads, dim);
+          const int64_t rounded = ops->memory().kv_bytes(type, kHeads, dim, positions);
           CHECK(rounded >= planned);
-          const int64_t span = 256 * ops->kv_bytes_per_position(type, kHeads, dim);
+          const int64_t span = 256 * ops->memory().kv_bytes_per_position(type, kHeads, dim);
           CHECK(rounded < planned + span + 4 * 4096);
         }
-        CHECK(ops->held_bytes() - before == reserved);  // all of it was in the reserve
+        CHECK(ops->memory().held_bytes() - before == reserved);  // all of it was in the reserve
         CHECK(used <= reserved);
       }
       if (dim < 64) continue;
       const auto ops = make_cpu_ops({.isa = available_isas().back()});
-      const double share = static_cast<double>(ops->kv_bytes_per_position(DType::kI8, 3, dim)) /
-                           static_cast<double>(ops->kv_bytes_per_position(DType::kBF16, 3, dim));
+      const double share =
+          static_cast<double>(ops->memory().kv_bytes_per_position(DType::kI8, 3, dim)) /
+          static_cast<double>(ops->memory().kv_bytes_per_position(DType::kBF16, 3, dim));
       CHECK(share > 0.51);
       CHECK(share < 0.54);
     }

@@ -100,7 +100,7 @@ int64_t resident_bytes() {
 }
 
 Tensor ones(Ops& ops, int64_t rows, int64_t cols) {
-  const Tensor tensor = ops.allocate(DType::kF32, rows, cols);
+  const Tensor tensor = ops.memory().allocate(DType::kF32, rows, cols);
   std::fill_n(tensor.row<float>(0), rows * cols, 1.0f);
   return tensor;
 }
@@ -123,13 +123,13 @@ TEST_CASE("threads that compute take no more memory than planned") {
   batch.tokens.resize(kTokens);
   for (int i = 0; i < kTokens; ++i) batch.positions.push_back(i);
   batch.slot_mapping = batch.positions;
-  const BatchView view = ops->stage(batch);
-  const KvLayer cache = ops->allocate_kv(DType::kF32, kKvHeads, kDim, kTokens);
+  const BatchView view = ops->steps().stage(batch);
+  const KvLayer cache = ops->memory().allocate_kv(DType::kF32, kKvHeads, kDim, kTokens);
   const Tensor q = ones(*ops, kTokens, kHeads * kDim), out = ones(*ops, kTokens, kHeads * kDim);
   const Tensor k = ones(*ops, kTokens, kKvHeads * kDim);
-  ops->write_kv(k, k, view.slot_mapping, cache);
-  ops->attention(q, cache, view,
-                 {.heads = kHeads, .kv_heads = kKvHeads, .head_dim = kDim, .scale = 1}, out);
+  ops->arithmetic().write_kv(k, k, view.slot_mapping, cache);
+  ops->arithmetic().attention(
+      q, cache, view, {.heads = kHeads, .kv_heads = kKvHeads, .head_dim = kDim, .scale = 1}, out);
   const SamplingParams params = {.temperature = 1, .top_p = 0.9f, .frequency_penalty = 1};
   const std::vector<TokenId> generated = {1, 2, 3};
   std::vector<SampleRow> rows;
@@ -137,7 +137,7 @@ TEST_CASE("threads that compute take no more memory than planned") {
     rows.push_back({.params = &params, .generated = generated, .logits_row = i});
   }
   std::vector<DrawnToken> drawn(kRows);
-  ops->collect(ops->sample(ones(*ops, kRows, kVocab), rows), drawn);
+  ops->steps().collect(ops->steps().sample(ones(*ops, kRows, kVocab), rows), drawn);
 
   const StepBounds bounds = {.tokens = kTokens,
                              .sequences = kRows,
@@ -146,10 +146,10 @@ TEST_CASE("threads that compute take no more memory than planned") {
                              .heads = kHeads,
                              .kv_heads = kKvHeads,
                              .head_dim = kDim};
-  const int64_t taken = resident_bytes() - before - ops->held_bytes();
+  const int64_t taken = resident_bytes() - before - ops->memory().held_bytes();
   CAPTURE(taken);
-  CHECK(taken <= ops->thread_bytes(bounds));
-  CHECK(taken > ops->thread_bytes(bounds) / 8);
+  CHECK(taken <= ops->memory().thread_bytes(bounds));
+  CHECK(taken > ops->memory().thread_bytes(bounds) / 8);
 }
 
 TEST_CASE("an arena gives disjoint aligned pieces and ends with one chunk") {

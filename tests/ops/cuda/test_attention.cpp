@@ -22,7 +22,7 @@ std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape&
   const auto gpu = make_gpu(spec, {.compute = compute, .deterministic = deterministic});
   AttentionSteps steps(random, shape, sequences, block_size, chunk);
   const KvLayer cache =
-      gpu->allocate_kv(shape.cache, shape.kv_heads, shape.dim, steps.num_positions());
+      gpu->memory().allocate_kv(shape.cache, shape.kv_heads, shape.dim, steps.num_positions());
   for (const Tensor& t : {cache.k, cache.v, cache.k_scale, cache.v_scale}) {
     const std::vector<unsigned char> nans(static_cast<size_t>(t.bytes()), 0xff);
     gpu->write(nans.data(), t);
@@ -30,10 +30,10 @@ std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape&
   const int q_width = shape.heads * shape.dim, kv_width = shape.kv_heads * shape.dim;
   std::vector<std::vector<float>> outputs(sequences.size());
   for (AttentionSteps::Step step; steps.next(step);) {
-    const BatchView staged = gpu->stage(step.batch);
+    const BatchView staged = gpu->steps().stage(step.batch);
     const int64_t n = step.batch.num_tokens();
     // As the model has them: columns of one matrix.
-    const Tensor qkv = gpu->scratch(compute, n, q_width + 2 * kv_width);
+    const Tensor qkv = gpu->steps().scratch(compute, n, q_width + 2 * kv_width);
     const auto part = [&](int64_t first, int64_t count, const std::vector<float>& values) {
       const Tensor t = {static_cast<char*>(qkv.data) + first * size_of(qkv.dtype), qkv.dtype, n,
                         count, qkv.stride};
@@ -44,11 +44,11 @@ std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape&
     };
     const Tensor q = part(0, q_width, step.q), k = part(q_width, kv_width, step.k),
                  v = part(q_width + kv_width, kv_width, step.v);
-    const Tensor out = gpu->scratch(compute, n, q_width);
+    const Tensor out = gpu->steps().scratch(compute, n, q_width);
     const std::vector<unsigned char> nans(static_cast<size_t>(out.bytes()), 0xff);
     gpu->write(nans.data(), out);
-    gpu->write_kv(k, v, staged.slot_mapping, cache);
-    gpu->attention(q, cache, staged, steps.args(), out);
+    gpu->arithmetic().write_kv(k, v, staged.slot_mapping, cache);
+    gpu->arithmetic().attention(q, cache, staged, steps.args(), out);
     std::vector<char> bytes(static_cast<size_t>(out.bytes()));
     std::vector<float> values(static_cast<size_t>(n * q_width));
     gpu->read(out, bytes.data());

@@ -47,7 +47,7 @@ struct Pair {
 };
 
 Tensor upload_ints(CudaOps& ops, const std::vector<int32_t>& values) {
-  const Tensor column = ops.allocate(DType::kI32, static_cast<int64_t>(values.size()), 1);
+  const Tensor column = ops.memory().allocate(DType::kI32, static_cast<int64_t>(values.size()), 1);
   ops.write(values.data(), column);
   return column;
 }
@@ -89,12 +89,12 @@ TEST_CASE("on a GPU: rows of a table are gathered and scaled") {
     for (int32_t& id : ids) id = random.below(50);
     const float scale = random.below(2) ? 1.0f : 5.65625f;
     const Pair out(gpu, dtype, rows, cols, random_gap(random), nullptr);
-    cpu.embed(table.cpu, host_ints(ids), scale, out.cpu);
-    gpu.embed(table.gpu.view(), upload_ints(gpu, ids), scale, out.gpu.view());
+    cpu.arithmetic().embed(table.cpu, host_ints(ids), scale, out.cpu);
+    gpu.arithmetic().embed(table.gpu.view(), upload_ints(gpu, ids), scale, out.gpu.view());
     check_close(dtype, out.gpu.get(), rounded_to(dtype, out.values));
     const Pair gathered(gpu, dtype, rows, cols, random_gap(random), nullptr);
-    cpu.gather_rows(table.cpu, host_ints(ids), gathered.cpu);
-    gpu.gather_rows(table.gpu.view(), upload_ints(gpu, ids), gathered.gpu.view());
+    cpu.arithmetic().gather_rows(table.cpu, host_ints(ids), gathered.cpu);
+    gpu.arithmetic().gather_rows(table.gpu.view(), upload_ints(gpu, ids), gathered.gpu.view());
     CHECK(gathered.gpu.get() == gathered.values);
     CHECK((out.gpu.guards_are_whole() && gathered.gpu.guards_are_whole()));
   });
@@ -110,18 +110,20 @@ TEST_CASE("on a GPU: norms over rows and heads, with and without a sum before") 
     const Pair out(gpu, dtype, rows, runs * width, random_gap(random), nullptr);
     const Pair weight(gpu, DType::kF32, 1, width, 0, &random);
     const float offset = random.below(2) ? 1.0f : 0.0f;
-    cpu.rms_norm(x.cpu, weight.cpu, offset, 1e-5f, out.cpu);
-    gpu.rms_norm(x.gpu.view(), weight.gpu.view(), offset, 1e-5f, out.gpu.view());
+    cpu.arithmetic().rms_norm(x.cpu, weight.cpu, offset, 1e-5f, out.cpu);
+    gpu.arithmetic().rms_norm(x.gpu.view(), weight.gpu.view(), offset, 1e-5f, out.gpu.view());
     out.check();
     const Pair sum_norm(gpu, dtype, rows, runs * width, random_gap(random), nullptr);
-    cpu.add(x.cpu, y.cpu);
+    cpu.arithmetic().add(x.cpu, y.cpu);
     std::vector<float> rounded = rounded_to(dtype, x.values);
-    cpu.rms_norm(view(rounded, rows, runs * width), weight.cpu, offset, 1e-5f, sum_norm.cpu);
-    gpu.add_rms_norm(x.gpu.view(), y.gpu.view(), weight.gpu.view(), offset, 1e-5f,
-                     sum_norm.gpu.view());
+    cpu.arithmetic().rms_norm(view(rounded, rows, runs * width), weight.cpu, offset, 1e-5f,
+                              sum_norm.cpu);
+    gpu.arithmetic().add_rms_norm(x.gpu.view(), y.gpu.view(), weight.gpu.view(), offset, 1e-5f,
+                                  sum_norm.gpu.view());
     sum_norm.check();
     x.check();
-    gpu.rms_norm(x.gpu.view(), weight.gpu.view(), offset, 1e-5f, x.gpu.view());  // in place
+    gpu.arithmetic().rms_norm(x.gpu.view(), weight.gpu.view(), offset, 1e-5f,
+                              x.gpu.view());  // in place
     check_close(dtype, x.gpu.get(), sum_norm.gpu.get());
     CHECK((x.gpu.guards_are_whole() && y.gpu.guards_are_whole()));
   });
@@ -136,13 +138,13 @@ TEST_CASE("on a GPU: a norm of a sum with what was normalized itself") {
     const Pair weight(gpu, DType::kF32, 1, width, 0, &random);
     const Pair y_weight(gpu, DType::kF32, 1, width, 0, &random);
     const float offset = random.below(2) ? 1.0f : 0.0f;
-    cpu.rms_norm(y.cpu, y_weight.cpu, offset, 1e-5f, y.cpu);
+    cpu.arithmetic().rms_norm(y.cpu, y_weight.cpu, offset, 1e-5f, y.cpu);
     std::vector<float> normed = rounded_to(dtype, y.values);
-    cpu.add(x.cpu, view(normed, rows, width));
+    cpu.arithmetic().add(x.cpu, view(normed, rows, width));
     std::vector<float> sum = rounded_to(dtype, x.values);
-    cpu.rms_norm(view(sum, rows, width), weight.cpu, offset, 1e-5f, out.cpu);
-    gpu.norm_add_rms_norm(x.gpu.view(), y.gpu.view(), y_weight.gpu.view(), weight.gpu.view(),
-                          offset, 1e-5f, out.gpu.view());
+    cpu.arithmetic().rms_norm(view(sum, rows, width), weight.cpu, offset, 1e-5f, out.cpu);
+    gpu.arithmetic().norm_add_rms_norm(x.gpu.view(), y.gpu.view(), y_weight.gpu.view(),
+                                       weight.gpu.view(), offset, 1e-5f, out.gpu.view());
     out.check();
     x.check();
     CHECK((x.gpu.guards_are_whole() && out.gpu.guards_are_whole()));
@@ -157,14 +159,14 @@ TEST_CASE("on a GPU: sums, biases and gated activations") {
     const Pair bias(gpu, dtype, 1, cols, 0, &random);
     const Pair out(gpu, dtype, rows, cols, random_gap(random), nullptr);
     const auto activation = random.below(2) ? Activation::kSilu : Activation::kGeluTanh;
-    cpu.gate(x.cpu, y.cpu, activation, out.cpu);
-    gpu.gate(x.gpu.view(), y.gpu.view(), activation, out.gpu.view());
+    cpu.arithmetic().gate(x.cpu, y.cpu, activation, out.cpu);
+    gpu.arithmetic().gate(x.gpu.view(), y.gpu.view(), activation, out.gpu.view());
     out.check();
-    cpu.add(x.cpu, y.cpu);
-    gpu.add(x.gpu.view(), y.gpu.view());
+    cpu.arithmetic().add(x.cpu, y.cpu);
+    gpu.arithmetic().add(x.gpu.view(), y.gpu.view());
     x.check();
-    cpu.add_bias(y.cpu, bias.cpu);
-    gpu.add_bias(y.gpu.view(), bias.gpu.view());
+    cpu.arithmetic().add_bias(y.cpu, bias.cpu);
+    gpu.arithmetic().add_bias(y.gpu.view(), bias.gpu.view());
     y.check();
   });
 }
@@ -190,14 +192,14 @@ TEST_CASE("on a GPU: products, alone and fused, with 16 bits and float32 out") {
       Tensor part = out.gpu.view();
       part.data = static_cast<char*>(part.data) + column * size_of(out_type);
       part.cols = n;
-      on_gpu.push_back({gpu.upload(host, dtype), part});
+      on_gpu.push_back({gpu.memory().upload(host, dtype), part});
       column += n;
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       on_cpu.push_back({view(weights[i], outputs[i], k), view(results[i], rows, outputs[i])});
     }
-    cpu.matmul(x.cpu, on_cpu);
-    gpu.matmul(x.gpu.view(), on_gpu);
+    cpu.arithmetic().matmul(x.cpu, on_cpu);
+    gpu.arithmetic().matmul(x.gpu.view(), on_gpu);
     std::vector<float> expected;
     for (int64_t row = 0; row < rows; ++row) {
       for (size_t i = 0; i < outputs.size(); ++i) {
@@ -232,12 +234,13 @@ TEST_CASE("on a GPU: products and tables in int8 have the CPU's bits, rounded to
       Tensor part = out.gpu.view();
       part.data = static_cast<char*>(part.data) + column * size_of(out_type);
       part.cols = n;
-      on_cpu.push_back({cpu.upload_matrix(host, DType::kI8), view(results.back(), rows, n)});
-      on_gpu.push_back({gpu.upload_matrix(host, DType::kI8), part});
+      on_cpu.push_back(
+          {cpu.memory().upload_matrix(host, DType::kI8), view(results.back(), rows, n)});
+      on_gpu.push_back({gpu.memory().upload_matrix(host, DType::kI8), part});
       column += n;
     }
-    cpu.matmul(x.cpu, on_cpu);
-    gpu.matmul(x.gpu.view(), on_gpu);
+    cpu.arithmetic().matmul(x.cpu, on_cpu);
+    gpu.arithmetic().matmul(x.gpu.view(), on_gpu);
     std::vector<float> expected;
     for (int64_t row = 0; row < rows; ++row) {
       for (size_t i = 0; i < outputs.size(); ++i) {
@@ -252,8 +255,9 @@ TEST_CASE("on a GPU: products and tables in int8 have the CPU's bits, rounded to
     std::vector<int32_t> ids(static_cast<size_t>(rows));
     for (int32_t& id : ids) id = random.below(static_cast<int>(vocab));
     const Pair looked_up(gpu, dtype, rows, k, random_gap(random), nullptr);
-    cpu.embed(on_cpu.front().weight, host_ints(ids), 1.25f, looked_up.cpu);
-    gpu.embed(on_gpu.front().weight, upload_ints(gpu, ids), 1.25f, looked_up.gpu.view());
+    cpu.arithmetic().embed(on_cpu.front().weight, host_ints(ids), 1.25f, looked_up.cpu);
+    gpu.arithmetic().embed(on_gpu.front().weight, upload_ints(gpu, ids), 1.25f,
+                           looked_up.gpu.view());
     CHECK(looked_up.gpu.get() == rounded_to(dtype, looked_up.values));
     CHECK(looked_up.gpu.guards_are_whole());
   });
@@ -273,9 +277,10 @@ TEST_CASE("on a GPU: matrices of any type become int8 as on the CPU, whatever th
           std::vector<int32_t> ids(500);
           for (int32_t& id : ids) id = random.below(static_cast<int>(rows));
           const Pair out(gpu, dtype, std::ssize(ids), cols, 0, nullptr);
-          cpu.embed(cpu.upload_matrix(host, DType::kI8), host_ints(ids), 1.0f, out.cpu);
-          gpu.embed(gpu.upload_matrix(host, DType::kI8), upload_ints(gpu, ids), 1.0f,
-                    out.gpu.view());
+          cpu.arithmetic().embed(cpu.memory().upload_matrix(host, DType::kI8), host_ints(ids), 1.0f,
+                                 out.cpu);
+          gpu.arithmetic().embed(gpu.memory().upload_matrix(host, DType::kI8),
+                                 upload_ints(gpu, ids), 1.0f, out.gpu.view());
           CHECK(out.gpu.get() == rounded_to(dtype, out.values));
         }
       },
@@ -293,7 +298,7 @@ TEST_CASE("on a GPU: with --deterministic a row's products do not depend on the 
       INFO(std::string(name_of(dtype)), " ", n, " x ", k);
       std::vector<float> weight =
           random.normals(static_cast<size_t>(n) * static_cast<size_t>(k), 0.05f);
-      const Tensor on_gpu = gpu->upload(view(weight, n, k), dtype);
+      const Tensor on_gpu = gpu->memory().upload(view(weight, n, k), dtype);
       constexpr int64_t kMaxRows = 700;
       const std::vector<float> x = random.normals(static_cast<size_t>(kMaxRows * k));
       GuardedMatrix all(*gpu, dtype, kMaxRows, k, 0);
@@ -304,7 +309,7 @@ TEST_CASE("on a GPU: with --deterministic a row's products do not depend on the 
         input.rows = rows;
         const GuardedMatrix out(*gpu, DType::kF32, rows, n, 0);
         const Product product = {on_gpu, out.view()};
-        gpu->matmul(input, {&product, 1});
+        gpu->arithmetic().matmul(input, {&product, 1});
         return out.get();
       };
       const std::vector<float> expected = run(0, kMaxRows);
@@ -341,15 +346,16 @@ TEST_CASE("on a GPU: rope tables and rotations") {
     std::vector<float> factors = {1.0f, 1.3f, 1.7f};
     const Tensor host_factors = random.below(2) ? view(factors, 1, 3) : Tensor();
     const int run = random.between(1, 60000);
-    cpu.rope_table(host_ints(positions), host, {scale, host_factors, run}, table.cpu);
-    gpu.rope_table(
-        upload_ints(gpu, positions), gpu.upload(host, DType::kF32),
-        {scale, host_factors.empty() ? Tensor() : gpu.upload(host_factors, DType::kF32), run},
+    cpu.arithmetic().rope_table(host_ints(positions), host, {scale, host_factors, run}, table.cpu);
+    gpu.arithmetic().rope_table(
+        upload_ints(gpu, positions), gpu.memory().upload(host, DType::kF32),
+        {scale, host_factors.empty() ? Tensor() : gpu.memory().upload(host_factors, DType::kF32),
+         run},
         table.gpu.view());
     table.check();
     const Pair x(gpu, dtype, rows, heads * head_dim, random_gap(random), &random);
-    cpu.rope(x.cpu, table.cpu, head_dim);
-    gpu.rope(x.gpu.view(), table.gpu.view(), head_dim);
+    cpu.arithmetic().rope(x.cpu, table.cpu, head_dim);
+    gpu.arithmetic().rope(x.gpu.view(), table.gpu.view(), head_dim);
     x.check();
   });
 }
@@ -359,7 +365,7 @@ TEST_CASE("on a GPU: q is normalized and rotated, k and v reach their slots and 
     const int kv_heads = random.between(1, 3), heads = kv_heads * random.between(1, 4);
     const int dim = 2 * random.between(1, 128), rows = random.between(1, 40);
     const int num_positions = rows + random.below(30);
-    const KvLayer cache = gpu.allocate_kv(dtype, kv_heads, dim, num_positions);
+    const KvLayer cache = gpu.memory().allocate_kv(dtype, kv_heads, dim, num_positions);
     for (int p = 0; p < num_positions; ++p) poison_position(gpu, cache, p);
     std::vector<int32_t> slots(static_cast<size_t>(num_positions));
     std::iota(slots.begin(), slots.end(), 0);
@@ -382,16 +388,16 @@ TEST_CASE("on a GPU: q is normalized and rotated, k and v reach their slots and 
     };
     HeadNorms norms = {.offset = 1.0f, .eps = 1e-6f};
     if (random.below(2)) {
-      cpu.rms_norm(q.cpu, row_of(weights.cpu, 0), norms.offset, norms.eps, q.cpu);
-      cpu.rms_norm(k.cpu, row_of(weights.cpu, 1), norms.offset, norms.eps, k.cpu);
+      cpu.arithmetic().rms_norm(q.cpu, row_of(weights.cpu, 0), norms.offset, norms.eps, q.cpu);
+      cpu.arithmetic().rms_norm(k.cpu, row_of(weights.cpu, 1), norms.offset, norms.eps, k.cpu);
       norms.q = row_of(weights.gpu.view(), 0);
       norms.k = row_of(weights.gpu.view(), 1);
     }
     if (has_rope) {
-      cpu.rope(q.cpu, q_table.cpu, dim);
-      cpu.rope(k.cpu, k_table.cpu, dim);
+      cpu.arithmetic().rope(q.cpu, q_table.cpu, dim);
+      cpu.arithmetic().rope(k.cpu, k_table.cpu, dim);
     }
-    gpu.rotate_and_write_kv(
+    gpu.arithmetic().rotate_and_write_kv(
         q.gpu.view(), k.gpu.view(), v.gpu.view(), norms,
         has_rope ? RopeTables{q_table.gpu.view(), k_table.gpu.view()} : RopeTables(),
         upload_ints(gpu, slots), cache);
@@ -429,7 +435,7 @@ TEST_CASE("on a GPU: a matrix whose rows are computed arrives as if it were uplo
         const RowSource source = {rows, cols, [&](int64_t first, int64_t count, float* out) {
                                     std::copy_n(values.data() + first * cols, count * cols, out);
                                   }};
-        const Tensor on_gpu = gpu.upload_matrix(source, dtype);
+        const Tensor on_gpu = gpu.memory().upload_matrix(source, dtype);
         CHECK(on_gpu.rows == rows);
         CHECK(on_gpu.cols == cols);
         std::vector<char> back(static_cast<size_t>(on_gpu.bytes()));
@@ -450,7 +456,7 @@ TEST_CASE("on a GPU: an uploaded sum is host + scale * (b a), rounded once") {
         std::vector<float> a = random.normals(static_cast<size_t>(rank * cols));
         std::vector<float> b = random.normals(static_cast<size_t>(rows * rank));
         const LowRank update = {view(a, rank, cols), view(b, rows, rank), false, 0.7f};
-        const Tensor on_gpu = gpu.upload_matrix(
+        const Tensor on_gpu = gpu.memory().upload_matrix(
             sum_of(stored_rows(view(host, rows, cols)), update, add_low_rank), dtype);
         std::vector<char> back(static_cast<size_t>(on_gpu.bytes()));
         gpu.read(on_gpu, back.data());
@@ -478,7 +484,8 @@ TEST_CASE("on a GPU: uploads arrive converted, whatever the size of their pieces
               rounded_to(stored, random.normals(static_cast<size_t>(rows * cols)));
           std::vector<char> bytes(static_cast<size_t>(rows * cols * size_of(stored)));
           convert(values.data(), DType::kF32, bytes.data(), stored, rows * cols);
-          const Tensor on_gpu = gpu.upload({bytes.data(), stored, rows, cols, cols}, dtype);
+          const Tensor on_gpu =
+              gpu.memory().upload({bytes.data(), stored, rows, cols, cols}, dtype);
           std::vector<char> back(static_cast<size_t>(on_gpu.bytes()));
           gpu.read(on_gpu, back.data());
           std::vector<float> found(values.size());

@@ -123,11 +123,11 @@ Device on_cpu(StepProtocol& ops) {
 }
 
 Device on_gpu(CudaOps& ops) {
-  return {.ops = ops,
+  return {.ops = ops.steps(),
           .put =
               [&](std::vector<float>& logits) {
                 const auto rows = static_cast<int64_t>(logits.size()) / kVocab;
-                const Tensor copy = ops.scratch(DType::kF32, rows, kVocab);
+                const Tensor copy = ops.steps().scratch(DType::kF32, rows, kVocab);
                 ops.write(logits.data(), copy);
                 return copy;
               },
@@ -145,7 +145,7 @@ TEST_CASE("a placeholder token is computed as the token it stands for") {
   const auto told = make_cpu_ops({.isa = available_isas().back()});
   const auto blind = make_cpu_ops({.isa = available_isas().back()});
   Random random{91};
-  check_unseen_tokens(on_cpu(*told), on_cpu(*blind), random);
+  check_unseen_tokens(on_cpu(told->steps()), on_cpu(blind->steps()), random);
 }
 
 TEST_CASE("on a GPU: a placeholder token is computed as the token it stands for") {

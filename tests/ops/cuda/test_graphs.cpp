@@ -22,9 +22,10 @@ struct Side {
   Side(const OpenedModel& m, DType compute, bool graphs)
       : model(m),
         ops(make_gpu(m.spec, {.compute = compute, .deterministic = true, .graphs = graphs})),
-        weights(load_weights(m, compute, *ops)) {
+        weights(load_weights(m, compute, ops->memory())) {
     for (size_t i = 0; i < m.spec.layers.size(); ++i) {
-      cache.push_back(ops->allocate_kv(compute, m.spec.kv_heads, m.spec.head_dim, kPositions));
+      cache.push_back(
+          ops->memory().allocate_kv(compute, m.spec.kv_heads, m.spec.head_dim, kPositions));
     }
   }
 
@@ -34,12 +35,13 @@ struct Side {
     std::vector<TokenId> tokens = {};
   };
   Result run(const Batch& batch) {
-    const BatchView view = ops->stage(batch);
-    const Tensor all =
-        ops->run(view, [&] { return forward(model.spec, weights, cache, view, *ops, *ops); });
+    const BatchView view = ops->steps().stage(batch);
+    const Tensor all = ops->steps().run(view, [&] {
+      return forward(model.spec, weights, cache, view, ops->steps(), ops->arithmetic());
+    });
     const Tensor own = {all.data, all.dtype, batch.num_logits(), all.cols, all.stride};
     // The next piece of scratch does not overlap the logits.
-    const Tensor next = ops->scratch(DType::kF32, 1, kMiB / 4);
+    const Tensor next = ops->steps().scratch(DType::kF32, 1, kMiB / 4);
     const auto* const logits = static_cast<const char*>(all.data);
     const auto* const behind = static_cast<const char*>(next.data);
     CHECK((logits + all.bytes() <= behind || behind + next.bytes() <= logits));
@@ -48,7 +50,9 @@ struct Side {
     for (int i = 0; i < own.rows; ++i) rows.push_back({.params = &greedy, .logits_row = i});
     Result result = {.logits = std::vector<float>(static_cast<size_t>(own.rows * own.cols))};
     ops->read(own, result.logits.data());
-    if (!rows.empty()) result.tokens = collect_tokens(*ops, ops->sample(all, rows), rows.size());
+    if (!rows.empty()) {
+      result.tokens = collect_tokens(ops->steps(), ops->steps().sample(all, rows), rows.size());
+    }
     return result;
   }
 };
@@ -171,12 +175,12 @@ TEST_CASE("on a GPU: a step that cannot be captured is queued eagerly") {
   for (int i = 0; i < 4; ++i) {
     sequences.all[0].tokens.push_back(3);
     const Batch batch = sequences.next(1);
-    const BatchView view = side.ops->stage(batch);
+    const BatchView view = side.ops->steps().stage(batch);
     int times = 0;
-    const Tensor out = side.ops->run(view, [&] {
+    const Tensor out = side.ops->steps().run(view, [&] {
       ++times;
-      const Tensor logits =
-          forward(model.spec, side.weights, side.cache, view, *side.ops, *side.ops);
+      const Tensor logits = forward(model.spec, side.weights, side.cache, view, side.ops->steps(),
+                                    side.ops->arithmetic());
       read.assign(static_cast<size_t>(logits.rows * logits.cols), 0);
       side.ops->read(logits, read.data());  // waits, which a capture does not allow
       return logits;

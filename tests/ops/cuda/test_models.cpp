@@ -20,11 +20,11 @@ class GpuRunner {
       : model_(open_model(dir, source)),
         ops_(make_gpu(model_.spec, {.compute = compute},
                       (source == WeightSource::kDummy ? 256 : 8) * kMiB)),
-        weights_(load_weights(model_, compute, *ops_, quantize)),
+        weights_(load_weights(model_, compute, ops_->memory(), quantize)),
         num_positions_(num_positions) {
     for (size_t i = 0; i < model_.spec.layers.size(); ++i) {
-      cache_.push_back(
-          ops_->allocate_kv(compute, model_.spec.kv_heads, model_.spec.head_dim, num_positions));
+      cache_.push_back(ops_->memory().allocate_kv(compute, model_.spec.kv_heads,
+                                                  model_.spec.head_dim, num_positions));
     }
   }
 
@@ -42,8 +42,9 @@ class GpuRunner {
     batch.block_table = {0};
     batch.max_blocks = 1;
     batch.block_size = num_positions_;
-    const BatchView view = ops_->stage(batch);
-    const Tensor logits = forward(model_.spec, weights_, cache_, view, *ops_, *ops_);
+    const BatchView view = ops_->steps().stage(batch);
+    const Tensor logits =
+        forward(model_.spec, weights_, cache_, view, ops_->steps(), ops_->arithmetic());
     std::vector<float> all(static_cast<size_t>(logits.rows * logits.cols));
     ops_->read(logits, all.data());
     std::vector<std::vector<float>> rows;

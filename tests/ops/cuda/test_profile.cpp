@@ -55,18 +55,18 @@ TEST_CASE("on a GPU marks are queued between the work and are taken in order") {
                              .heads = 1,
                              .kv_heads = 1,
                              .head_dim = 64};
-  ops->reserve_steps(bounds, 64 * kMiB + ops->workspace_bytes(bounds));
-  const Tensor from = ops->scratch(DType::kF32, 4, 1 << 20);
-  const Tensor to = ops->scratch(DType::kF32, 4, 1 << 20);
+  ops->memory().reserve_steps(bounds, 64 * kMiB + ops->memory().workspace_bytes(bounds));
+  const Tensor from = ops->steps().scratch(DType::kF32, 4, 1 << 20);
+  const Tensor to = ops->steps().scratch(DType::kF32, 4, 1 << 20);
   std::vector<float> values(4 << 20), found(4 << 20);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   ops->write(values.data(), from);
 
-  const auto timer = ops->make_timer({});
+  const auto timer = ops->timing().make_timer({});
   std::vector<double> seconds(3, std::nan(""));
   for (int i = 0; i < 2; ++i) {
     timer->mark();
-    ops->copy(from, to);
+    ops->timing().copy(from, to);
     timer->mark();
   }
   timer->take(seconds);
@@ -103,15 +103,19 @@ TEST_CASE("on a GPU a profile changes no token, and times a replayed step as one
   std::vector<TokenId> expected;
   for (const bool graphs : {false, true}) {
     const auto ops = make_gpu(model.spec, {.deterministic = true, .graphs = graphs});
-    const Weights weights = load_weights(model, DType::kBF16, *ops);
+    const Weights weights = load_weights(model, DType::kBF16, ops->memory());
     std::vector<KvLayer> cache;
     for (size_t i = 0; i < model.spec.layers.size(); ++i) {
-      cache.push_back(ops->allocate_kv(DType::kBF16, model.spec.kv_heads, model.spec.head_dim, 64));
+      cache.push_back(
+          ops->memory().allocate_kv(DType::kBF16, model.spec.kv_heads, model.spec.head_dim, 64));
     }
-    if (expected.empty()) expected = tokens_of(model, weights, cache, *ops, *ops, kTokens);
+    if (expected.empty()) {
+      expected = tokens_of(model, weights, cache, ops->steps(), ops->arithmetic(), kTokens);
+    }
     std::vector<TimedStep> steps;
-    const auto timer = ops->make_timer({});
-    TimedOps timed(*ops, *ops, *timer, [&](const TimedStep& step) { steps.push_back(step); });
+    const auto timer = ops->timing().make_timer({});
+    TimedOps timed(ops->steps(), ops->arithmetic(), *timer,
+                   [&](const TimedStep& step) { steps.push_back(step); });
     CHECK(tokens_of(model, weights, cache, timed, timed.arithmetic(), kTokens) == expected);
 
     REQUIRE(steps.size() == kTokens - 3);

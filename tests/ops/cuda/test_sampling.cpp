@@ -12,10 +12,10 @@ std::vector<DrawnToken> sample(StepProtocol& steps, Tensor logits,
 
 std::vector<DrawnToken> sample_on(CudaOps& gpu, const std::vector<float>& logits, int vocab,
                                   const std::vector<SampleRow>& rows) {
-  gpu.stage({.query_starts = {0}, .max_blocks = 1, .block_size = 1});
-  const Tensor copy = gpu.scratch(DType::kF32, std::ssize(logits) / vocab, vocab);
+  gpu.steps().stage({.query_starts = {0}, .max_blocks = 1, .block_size = 1});
+  const Tensor copy = gpu.steps().scratch(DType::kF32, std::ssize(logits) / vocab, vocab);
   gpu.write(logits.data(), copy);
-  return sample(gpu, copy, rows);
+  return sample(gpu.steps(), copy, rows);
 }
 
 }  // namespace
@@ -26,24 +26,24 @@ TEST_CASE("on a GPU: each of several samples in flight has its own masks") {
   ModelSpec spec;
   spec.vocab = kVocab;
   const auto gpu = make_gpu(spec, {});
-  const Tensor zeros = gpu->allocate(DType::kF32, 1, kVocab);
-  const Tensor logits = gpu->allocate(DType::kF32, 1, kVocab);
+  const Tensor zeros = gpu->memory().allocate(DType::kF32, 1, kVocab);
+  const Tensor logits = gpu->memory().allocate(DType::kF32, 1, kVocab);
   const SamplingParams greedy = {};
   std::vector<std::vector<uint32_t>> masks;
   std::vector<StepProtocol::Ticket> tickets;
   std::vector<TokenId> only, found;
   const auto collect_one = [&] {
-    found.push_back(collect_tokens(*gpu, tickets[found.size()], 1)[0]);
+    found.push_back(collect_tokens(gpu->steps(), tickets[found.size()], 1)[0]);
   };
   Random random{8};
   for (int round = 0; round < kRounds; ++round) {
     only.push_back(random.below(kVocab));
     std::vector<uint32_t>& mask = masks.emplace_back((kVocab + 31) / 32);
     mask[static_cast<size_t>(only.back() / 32)] = 1u << only.back() % 32;
-    gpu->stage({.query_starts = {0}, .max_blocks = 1, .block_size = 1});
-    gpu->copy(zeros, logits);  // a sample changes them
+    gpu->steps().stage({.query_starts = {0}, .max_blocks = 1, .block_size = 1});
+    gpu->timing().copy(zeros, logits);  // a sample changes them
     const std::vector<SampleRow> rows = {{.params = &greedy, .mask = mask}};
-    tickets.push_back(gpu->sample(logits, rows));
+    tickets.push_back(gpu->steps().sample(logits, rows));
     if (round > 0) collect_one();
   }
   collect_one();
@@ -128,7 +128,8 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
           rows.push_back(row);
         }
       }
-      const std::vector<DrawnToken> expected = sample(*cpu, view(logits, count, vocab), rows);
+      const std::vector<DrawnToken> expected =
+          sample(cpu->steps(), view(logits, count, vocab), rows);
       const std::vector<DrawnToken> found = sample_on(*gpu, logits, vocab, rows);
       for (size_t i = 0; i < found.size(); ++i) {
         const bool greedy = rows[i].params->temperature == 0;
@@ -165,7 +166,8 @@ TEST_CASE("on a GPU: rows whose lists do not fit into one launch report as other
                      .num_log_probs = random.between(-1, 5)};
     for (; row.sample < 2; ++row.sample) rows.push_back(row);
   }
-  CHECK(sample_on(*gpu, logits, kVocab, rows) == sample(*cpu, view(logits, kRows, kVocab), rows));
+  CHECK(sample_on(*gpu, logits, kVocab, rows) ==
+        sample(cpu->steps(), view(logits, kRows, kVocab), rows));
 }
 
 }  // namespace pagedinfer
