@@ -27,12 +27,12 @@ struct Scene {
     spec.vocab = 10;
     gpu = make_gpu(spec, options);
     dtype = options.compute;
-    x = gpu->allocate(dtype, 2048, kK);
-    weight = gpu->upload(view(values, kN, kK), dtype);
-    out = gpu->allocate(out_type, 2048, kN);
+    x = gpu->memory().allocate(dtype, 2048, kK);
+    weight = gpu->memory().upload(view(values, kN, kK), dtype);
+    out = gpu->memory().allocate(out_type, 2048, kN);
     gpu->write(rounded(inputs).data(), x);
     const Tensor rows = first(x, max_rows);
-    gpu->prepare(std::vector<InputProducts>{{rows, {{weight, first(out, max_rows)}}}});
+    gpu->arithmetic().prepare(std::vector<InputProducts>{{rows, {{weight, first(out, max_rows)}}}});
   }
 
   static Tensor first(Tensor all, int64_t rows) {
@@ -46,7 +46,7 @@ struct Scene {
   }
   void multiply_queued(int64_t rows) {
     const Product product = {weight, first(out, rows)};
-    gpu->matmul(first(x, rows), {&product, 1});
+    gpu->arithmetic().matmul(first(x, rows), {&product, 1});
   }
   std::vector<float> multiply(int64_t rows) {
     multiply_queued(rows);
@@ -179,15 +179,16 @@ TEST_CASE("emulated: the hash of algorithms is that of the choices, whatever the
 TEST_CASE("emulated: a vocabulary's products need an algorithm for the rows of a run, not more") {
   Scene scene({.compute = DType::kBF16, .deterministic = true});
   constexpr int64_t kVocab = 300000;
-  const Tensor weight = scene.gpu->allocate(DType::kBF16, kVocab, 8);
+  const Tensor weight = scene.gpu->memory().allocate(DType::kBF16, kVocab, 8);
   const auto products = [&](int64_t rows) {
-    const Tensor x = scene.gpu->allocate(DType::kBF16, 1, 8);
+    const Tensor x = scene.gpu->memory().allocate(DType::kBF16, 1, 8);
     return std::vector<InputProducts>{
         {Scene::first(x, rows), {{weight, {scene.out.data, DType::kF32, rows, kVocab, kVocab}}}}};
   };
-  CHECK_NOTHROW(scene.gpu->prepare(products(4)));
+  CHECK_NOTHROW(scene.gpu->arithmetic().prepare(products(4)));
   CHECK(scene.gpu->product_choices()->buckets > 0);
-  CHECK_THROWS_WITH_AS(scene.gpu->prepare(products(8000)), doctest::Contains("by 300000"), Error);
+  CHECK_THROWS_WITH_AS(scene.gpu->arithmetic().prepare(products(8000)),
+                       doctest::Contains("by 300000"), Error);
 }
 
 TEST_CASE("emulated: without --deterministic the fastest algorithm is timed once for each GPU") {
@@ -278,11 +279,11 @@ TEST_CASE("emulated: products in int8 of one input are one product, and the inpu
       Tensor out = Scene::first(scene.out, 5);
       out.data = static_cast<float*>(out.data) + column;
       out.cols = n;
-      products.push_back({scene.gpu->upload_matrix(view(values, n, kK), DType::kI8), out});
+      products.push_back({scene.gpu->memory().upload_matrix(view(values, n, kK), DType::kI8), out});
       column += n;
     }
     const emulated::Counts before = emulated::counts();
-    scene.gpu->matmul(Scene::first(scene.x, 5), products);
+    scene.gpu->arithmetic().matmul(Scene::first(scene.x, 5), products);
     CHECK(emulated::counts().products == before.products);
     return emulated::counts().launches - before.launches;
   };
@@ -321,20 +322,20 @@ TEST_CASE(
 
 TEST_CASE("emulated: cuBLAS proposes no algorithm while a stream is captured") {
   Scene scene({.compute = DType::kBF16, .deterministic = true});
-  const Tensor x = scene.gpu->allocate(DType::kBF16, 3, 24);
-  const Product product = {scene.gpu->allocate(DType::kBF16, 16, 24),
-                           scene.gpu->allocate(DType::kBF16, 3, 16)};
+  const Tensor x = scene.gpu->memory().allocate(DType::kBF16, 3, 24);
+  const Product product = {scene.gpu->memory().allocate(DType::kBF16, 16, 24),
+                           scene.gpu->memory().allocate(DType::kBF16, 3, 16)};
   cudaStream_t stream = nullptr;
   REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
   REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
   CHECK_NOTHROW(scene.multiply_queued(7));
-  CHECK_THROWS_WITH_AS(scene.gpu->matmul(x, {&product, 1}), doctest::Contains("to choose an"),
-                       Error);
+  CHECK_THROWS_WITH_AS(scene.gpu->arithmetic().matmul(x, {&product, 1}),
+                       doctest::Contains("to choose an"), Error);
   cudaGraph_t graph = nullptr;
   CHECK(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
   CHECK(cudaGraphDestroy(graph) == cudaSuccess);
   CHECK(cudaStreamDestroy(stream) == cudaSuccess);
-  CHECK_NOTHROW(scene.gpu->matmul(x, {&product, 1}));
+  CHECK_NOTHROW(scene.gpu->arithmetic().matmul(x, {&product, 1}));
 }
 
 }  // namespace pagedinfer

@@ -212,16 +212,16 @@ TEST_CASE("emulated: the settings of a step's rows travel with its batch") {
     int64_t copies[2];
     for (const bool is_told : {false, true}) {
       CudaOps& ops = is_told ? *told : *blind;
-      if (is_told) ops.expect(rows);
+      if (is_told) ops.steps().expect(rows);
       int64_t before = emulated::counts().copies;
-      static_cast<void>(ops.stage(batch));
+      static_cast<void>(ops.steps().stage(batch));
       copies[is_told] = emulated::counts().copies - before;
-      const Tensor on_device = ops.scratch(DType::kF32, kRows, kVocab);
+      const Tensor on_device = ops.steps().scratch(DType::kF32, kRows, kVocab);
       ops.write(logits.data(), on_device);
       before = emulated::counts().copies;
-      const StepProtocol::Ticket ticket = ops.sample(on_device, rows);
+      const StepProtocol::Ticket ticket = ops.steps().sample(on_device, rows);
       drawn[is_told].resize(rows.size());
-      ops.collect(ticket, drawn[is_told]);
+      ops.steps().collect(ticket, drawn[is_told]);
       copies[is_told] += emulated::counts().copies - before;
     }
     CHECK(drawn[1] == drawn[0]);
@@ -235,16 +235,19 @@ TEST_CASE("emulated: if cuBLAS has no algorithm, the error names the product") {
   spec.head_dim = 64;
   spec.vocab = 10;
   const auto gpu = make_gpu(spec, {.compute = DType::kF32});
-  const Tensor x = gpu->allocate(DType::kF32, 3, 24), weight = gpu->allocate(DType::kF32, 16, 24);
-  const Product product = {weight, gpu->allocate(DType::kF32, 3, 16)};
+  const Tensor x = gpu->memory().allocate(DType::kF32, 3, 24),
+               weight = gpu->memory().allocate(DType::kF32, 16, 24);
+  const Product product = {weight, gpu->memory().allocate(DType::kF32, 3, 16)};
   const emulated::KeptSettings kept;
   emulated::settings().algorithms_found = 0;
-  CHECK_THROWS_WITH_AS(gpu->matmul(x, {&product, 1}), doctest::Contains("24 float32 by 16"), Error);
+  CHECK_THROWS_WITH_AS(gpu->arithmetic().matmul(x, {&product, 1}),
+                       doctest::Contains("24 float32 by 16"), Error);
   emulated::settings() = kept.before;
   emulated::settings().heuristic_status = 15;  // not supported
-  CHECK_THROWS_WITH_AS(gpu->matmul(x, {&product, 1}), doctest::Contains("24 float32 by 16"), Error);
+  CHECK_THROWS_WITH_AS(gpu->arithmetic().matmul(x, {&product, 1}),
+                       doctest::Contains("24 float32 by 16"), Error);
   emulated::settings() = kept.before;
-  CHECK_NOTHROW(gpu->matmul(x, {&product, 1}));
+  CHECK_NOTHROW(gpu->arithmetic().matmul(x, {&product, 1}));
 }
 
 TEST_CASE("emulated: pinned memory that cannot be had is the host's, not the GPU's") {

@@ -114,8 +114,9 @@ void check_choice(Random& random, const Sizes& s) {
   Chosen found(s), expected(s);
   choose(kTypeOf<T>, x.matrix(), numbers, s, found);
   const auto cpu = make_cpu_ops({});
-  cpu->Arithmetic::route(floats(values, s.rows, s.cols), numbers.router(s), expected.choice(s));
-  cpu->Arithmetic::group_by_expert(expected.choice(s), expected.groups());
+  cpu->arithmetic().Arithmetic::route(floats(values, s.rows, s.cols), numbers.router(s),
+                                      expected.choice(s));
+  cpu->arithmetic().Arithmetic::group_by_expert(expected.choice(s), expected.groups());
   CHECK(found.experts == expected.experts);
   CHECK(count_differences(found.weights, expected.weights) == 0);
   CHECK(found.numbers == expected.numbers);
@@ -136,7 +137,7 @@ class ExpertNumbers {
             random.normals(product(rows, cols), 1.5f / std::sqrt(static_cast<float>(cols))));
         if (int8) {
           to = int8_.emplace_back(std::make_unique<Int8Weights>(numbers, cols))->data();
-          on_cpu = cpu.upload_matrix(floats(numbers, rows, cols), DType::kI8);
+          on_cpu = cpu.memory().upload_matrix(floats(numbers, rows, cols), DType::kI8);
         } else {
           to = stored(numbers);
           on_cpu = floats(numbers, rows, cols);
@@ -241,9 +242,9 @@ double check_products(Random& random, const Sizes& s, bool int8) {
   CHECK(out.guards_are_whole());
 
   std::vector<float> expected(values.size());
-  cpu->Arithmetic::multiply_experts(floats(values, s.rows, s.cols), chosen.choice(s),
-                                    chosen.groups(), numbers.experts, static_cast<Activation>(kind),
-                                    {kAlpha, kLimit}, floats(expected, s.rows, s.cols));
+  cpu->arithmetic().Arithmetic::multiply_experts(
+      floats(values, s.rows, s.cols), chosen.choice(s), chosen.groups(), numbers.experts,
+      static_cast<Activation>(kind), {kAlpha, kLimit}, floats(expected, s.rows, s.cols));
   double worst = 0;
   for (int i = 0; i < s.rows; ++i) {
     for (int j = 0; j < s.cols; ++j) {

@@ -295,7 +295,7 @@ TEST_CASE("an embedding that was saved with an adapter takes the model's place")
   fill_dummy(name, {0.0f, 0.5f}, {expected.data(), DType::kF32, 61, 24, 24});
   CHECK(std::equal(expected.begin(), expected.end(), replacement.row<float>(0)));
   const auto ops = make_cpu_ops({.compute = DType::kF32});
-  const Weights weights = load_weights(model, DType::kF32, *ops);
+  const Weights weights = load_weights(model, DType::kF32, ops->memory());
   const LowRank update = model.adapter->update_of("model.embed_tokens.weight", 0, 61);
   float sum = 0.0f;
   for (int k = 0; k < 4; ++k) sum += update.b.row<float>(k)[5] * update.a.row<float>(7)[k];
@@ -312,8 +312,8 @@ TEST_CASE("an adapter is added to the numbers of a quantized checkpoint") {
     OpenedModel tuned = open_model(dir);
     open_adapter(lora.path(), tuned);
     const auto ops = make_cpu_ops({.compute = DType::kF32});
-    const Tensor before = load_weights(plain, DType::kF32, *ops).layers[0].down;
-    const Tensor after = load_weights(tuned, DType::kF32, *ops).layers[0].down;
+    const Tensor before = load_weights(plain, DType::kF32, ops->memory()).layers[0].down;
+    const Tensor after = load_weights(tuned, DType::kF32, ops->memory()).layers[0].down;
     const LowRank update = tuned.adapter->update_of(tuned.names.layers[0].down, 0, before.rows);
     int num_wrong = 0;
     for (int64_t i = 0; i < before.rows; ++i) {
@@ -442,7 +442,7 @@ TEST_CASE("hostile adapters are refused or merged, and never read beyond their t
     try {
       open_adapter(dir.path(), model);
       const auto ops = make_cpu_ops({.compute = DType::kF32});
-      (void)load_weights(model, DType::kF32, *ops);
+      (void)load_weights(model, DType::kF32, ops->memory());
     } catch (const Error& error) {
       check_contains(error.what(), "adapter_");
       ++num_refused;

@@ -135,8 +135,8 @@ TEST_CASE("a step takes the scratch memory that scratch_bytes() says") {
       CountingSteps steps;
       steps.activation = activation;
       IdleArithmetic ops;
-      const auto memory = make_cpu_ops({});
-      const Weights weights = load_weights(model, DType::kF32, *memory);
+      const auto cpu = make_cpu_ops({});
+      const Weights weights = load_weights(model, DType::kF32, cpu->memory());
       std::vector<KvLayer> cache(model.spec.layers.size());
       BatchView batch = {};
       batch.tokens.rows = tokens;
@@ -164,18 +164,18 @@ TEST_CASE("what is multiplied becomes int8, and takes no memory beside that") {
       // An embedding that is only looked up stays as it would be.
       CHECK(w.embedding.dtype == (tied ? DType::kI8 : DType::kBF16));
       CHECK((w.embedding.data == w.output.data) == tied);
-      int64_t packed = runner.ops->matrix_bytes(w.output, DType::kI8);
+      int64_t packed = runner.ops->memory().matrix_bytes(w.output, DType::kI8);
       for (const LayerWeights& layer : w.layers) {
         for (const Tensor& matrix :
              {layer.q, layer.k, layer.v, layer.attention_out, layer.gate, layer.up, layer.down}) {
           CHECK(matrix.dtype == DType::kI8);
-          packed += runner.ops->matrix_bytes(matrix, DType::kI8);
+          packed += runner.ops->memory().matrix_bytes(matrix, DType::kI8);
         }
         CHECK(layer.attention_norm.dtype == DType::kF32);
       }
       const WeightBytes bytes =
-          weight_bytes(runner.model, DType::kBF16, *runner.ops, Quantization::kInt8);
-      CHECK(bytes.copied == runner.ops->held_bytes());
+          weight_bytes(runner.model, DType::kBF16, runner.ops->memory(), Quantization::kInt8);
+      CHECK(bytes.copied == runner.ops->memory().held_bytes());
       const int64_t norms = int64_t{24} * 5, embedding = tied ? 0 : int64_t{61} * 24;
       CHECK(bytes.mapped == (norms + embedding) * size_of(stored));
       CHECK(bytes.copied == packed + (stored == DType::kF32 ? 0 : 4 * norms) +
@@ -206,7 +206,7 @@ TEST_CASE("no weight is copied unless it is converted") {
       int64_t expected = size_of(stored) * (norms + matrices);
       if (stored != DType::kF32) expected += 4 * norms;
       if (!views) expected += 2 * matrices;
-      CHECK(weight_bytes(model, compute, *runner.ops).total() == expected);
+      CHECK(weight_bytes(model, compute, runner.ops->memory()).total() == expected);
     }
   }
 }

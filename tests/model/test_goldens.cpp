@@ -100,7 +100,8 @@ TEST_CASE("log probabilities of the bundled models are the reference's") {
       std::vector<DrawnToken> drawn(rows.size());
       Ops& ops = *runner.ops;
       const int64_t vocab = runner.model.spec.vocab;
-      ops.collect(ops.sample({logits.data(), DType::kF32, num_scored, vocab, vocab}, rows), drawn);
+      ops.steps().collect(
+          ops.steps().sample({logits.data(), DType::kF32, num_scored, vocab, vocab}, rows), drawn);
 
       // Of two numbers that differ by the error of a logit.
       const float error = 2e-4f * largest(logits);

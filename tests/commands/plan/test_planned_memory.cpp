@@ -101,14 +101,14 @@ TEST_CASE("a run allocates what its plan says, to the byte") {
     const int64_t planned = copied + plan.memory.kv_bytes + plan.memory.activation_bytes;
     num_copied += copied > 0;
     CHECK(model.plan.weight_bytes().total() == plan.memory.weight_bytes);
-    CHECK(model.plan.ops->held_bytes() == planned);
+    CHECK(model.plan.ops->memory().held_bytes() == planned);
     CHECK(step_bytes(model.plan.planned(), plan.bounds).total() == plan.memory.activation_bytes);
     std::vector<Request> requests = requests_of(std::min(40, model.plan.opened.spec.vocab));
     std::erase_if(requests, [&](const Request& request) {
       return std::ssize(request.prompt) + 10 > plan.memory.num_positions();
     });
     CHECK(answer_all(model, plan, requests).size() == requests.size());
-    CHECK(model.plan.ops->held_bytes() == planned);  // whatever the run does
+    CHECK(model.plan.ops->memory().held_bytes() == planned);  // whatever the run does
   }
   CHECK(num_copied > 10);
 }
@@ -148,7 +148,7 @@ TEST_CASE("the largest steps of a run take no more memory than planned") {
     const TinyModel files(random_model(random, number));
     LoadedModel model = load_model({random_config(random, files.dir())}, no_clock);
     const RunPlan& plan = model.plan.runs.front();
-    const int64_t held = model.plan.ops->held_bytes();
+    const int64_t held = model.plan.ops->memory().held_bytes();
     Run run(model, plan);
     const EngineParts parts = run.parts(no_clock);
     const SchedulerLimits& limits = plan.limits;
@@ -157,7 +157,7 @@ TEST_CASE("the largest steps of a run take no more memory than planned") {
     compute_step(parts, limits.max_running, longest - 1, 1);
     compute_step(parts, limits.max_step_tokens / chunk, 0, chunk);
     compute_step(parts, 1, longest - chunk, chunk);
-    CHECK(model.plan.ops->held_bytes() == held);
+    CHECK(model.plan.ops->memory().held_bytes() == held);
   }
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("a run that does not fit is refused before its memory is taken") {
   config.max_batch_size = 8;
   const ModelPlan model = plan_model({config}, no_clock);
   CHECK(model.runs.front().memory.num_blocks == 16);
-  CHECK(model.ops->held_bytes() == 0);
+  CHECK(model.ops->memory().held_bytes() == 0);
 }
 
 TEST_CASE("what the host holds beside the plan counts for every block of the cache") {

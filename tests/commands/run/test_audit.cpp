@@ -157,7 +157,7 @@ TEST_CASE("blocks that a failed step leaks are freed at once, and the run goes o
     config.kv = kv;
     LoadedModel model = load_model({config}, [] { return 0.0; });
     Fault fault;
-    model.steps_in_front = std::make_unique<FailingSteps>(*model.plan.ops, 3, fault);
+    model.steps_in_front = std::make_unique<FailingSteps>(model.plan.ops->steps(), 3, fault);
     const LeakyRun run = run_leaky(model, fault);
     CHECK(fault.num_lost == 1);
     CHECK(run.num_answered == 12);
@@ -190,7 +190,7 @@ TEST_CASE("a run in which nothing leaks tells of no leak, after failures too") {
   const TinyModel files({.max_positions = 256});
   LoadedModel model = load_model({tiny_config(files)}, [] { return 0.0; });
   Fault fault, other;
-  model.steps_in_front = std::make_unique<FailingSteps>(*model.plan.ops, 3, other);
+  model.steps_in_front = std::make_unique<FailingSteps>(model.plan.ops->steps(), 3, other);
   const LeakyRun run = run_leaky(model, fault);
   CHECK(run.num_failed > 0);
   CHECK(fault.num_lost == 0);

@@ -174,7 +174,7 @@ class AlteredBatches final : public PassedOnSteps {
 
 Break alters_batches(const std::function<void(Batch&)>& alter) {
   return [alter](LoadedModel& model) {
-    model.steps_in_front = std::make_unique<AlteredBatches>(*model.plan.ops, alter);
+    model.steps_in_front = std::make_unique<AlteredBatches>(model.plan.ops->steps(), alter);
   };
 }
 
@@ -320,7 +320,8 @@ TEST_CASE("wrong attention over long contexts is told where each request becomes
   Scene scene;
   scene.write({{30, 6}, {36, 12}, {50, 6}, {40, 2}, {41, 1}, {3, 60}});
   const Break breaks = [](LoadedModel& model) {
-    model.arithmetic_in_front = std::make_unique<ForgetfulAttention>(*model.plan.ops, 40);
+    model.arithmetic_in_front =
+        std::make_unique<ForgetfulAttention>(model.plan.ops->arithmetic(), 40);
   };
   const Verified verified = scene.verify([](Config& b) { b.max_batch_size = 1; }, breaks);
   check_told(scene, verified, breaks, {{1, 41}, {2, 50}, {3, 41}, {4, 41}, {5, 41}});

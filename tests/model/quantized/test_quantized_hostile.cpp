@@ -69,7 +69,7 @@ std::string quantized_refusal(const std::string& dir) {
   try {
     const OpenedModel model = open_model(dir);
     const auto ops = make_cpu_ops({.compute = DType::kF32});
-    static_cast<void>(weight_bytes(model, DType::kF32, *ops));
+    static_cast<void>(weight_bytes(model, DType::kF32, ops->memory()));
     return "";
   } catch (const Error& error) {
     return error.what();
@@ -439,8 +439,8 @@ TEST_CASE("a mutated quantized checkpoint is an error or valid, and what is vali
       try {
         const OpenedModel model = open_model(dir.path());
         const auto ops = make_cpu_ops({.compute = DType::kBF16});
-        static_cast<void>(weight_bytes(model, DType::kBF16, *ops));
-        static_cast<void>(load_weights(model, DType::kBF16, *ops));
+        static_cast<void>(weight_bytes(model, DType::kBF16, ops->memory()));
+        static_cast<void>(load_weights(model, DType::kBF16, ops->memory()));
         ++loaded;
       } catch (const Error&) {
         ++errors;

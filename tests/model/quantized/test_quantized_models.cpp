@@ -148,14 +148,15 @@ TEST_CASE("the plan counts the memory that quantized matrices take as what they 
       const OpenedModel model = open_model(dir);
       const auto ops = make_cpu_ops({.compute = compute});
       const WeightBytes planned =
-          weight_bytes(model, compute, *ops, Quantization::kNone, dequantized);
-      const Weights weights = load_weights(model, compute, *ops, Quantization::kNone, dequantized);
+          weight_bytes(model, compute, ops->memory(), Quantization::kNone, dequantized);
+      const Weights weights =
+          load_weights(model, compute, ops->memory(), Quantization::kNone, dequantized);
       CHECK(a_down(weights).dtype == dequantized);
       int64_t ropes = 0;  // a few numbers, which no plan counts
       for (const RopeWeights& rope : weights.ropes) ropes += rope.used.bytes();
       CHECK(planned.copied >= numbers * size);
-      CHECK(ops->held_bytes() <= planned.copied + ropes);
-      CHECK(ops->held_bytes() >= planned.copied);
+      CHECK(ops->memory().held_bytes() <= planned.copied + ropes);
+      CHECK(ops->memory().held_bytes() >= planned.copied);
     }
   });
 }
@@ -164,7 +165,7 @@ TEST_CASE("quantized matrices become int8 without being rounded in between") {
   for_each_quantized([](const std::string& dir, element) {
     const OpenedModel model = open_model(dir);
     const auto ops = make_cpu_ops({.compute = DType::kBF16});
-    const Weights weights = load_weights(model, DType::kBF16, *ops, Quantization::kInt8);
+    const Weights weights = load_weights(model, DType::kBF16, ops->memory(), Quantization::kInt8);
     const Tensor& found = a_down(weights);
     REQUIRE(found.dtype == DType::kI8);
     const LayerNames& names = model.names.layers[0];
@@ -174,10 +175,10 @@ TEST_CASE("quantized matrices become int8 without being rounded in between") {
         found.rows * (is_each ? 1 : model.spec.experts.count), found.cols);
     std::vector<float> values = read_rows(source, 16);
     values.resize(static_cast<size_t>(found.rows * found.cols));
-    const Tensor expected = ops->upload_matrix(
+    const Tensor expected = ops->memory().upload_matrix(
         Tensor{values.data(), DType::kF32, found.rows, found.cols, found.cols}, DType::kI8);
     CHECK(std::memcmp(found.data, expected.data,
-                      static_cast<size_t>(ops->matrix_bytes(expected, DType::kI8))) == 0);
+                      static_cast<size_t>(ops->memory().matrix_bytes(expected, DType::kI8))) == 0);
   });
 }
 
@@ -210,12 +211,13 @@ TEST_CASE("a model in the checkpoint's 4 bits loses what int8 inputs lose, and f
   for_each_quantized([&](const std::string& dir, element golden) {
     const OpenedModel model = open_model(dir);
     const auto ops = make_cpu_ops({.compute = DType::kBF16});
-    const WeightBytes planned = weight_bytes(model, DType::kBF16, *ops, Quantization::kCodes);
-    const Weights weights = load_weights(model, DType::kBF16, *ops, Quantization::kCodes);
+    const WeightBytes planned =
+        weight_bytes(model, DType::kBF16, ops->memory(), Quantization::kCodes);
+    const Weights weights = load_weights(model, DType::kBF16, ops->memory(), Quantization::kCodes);
     int64_t ropes = 0;  // a few numbers, which no plan counts
     for (const RopeWeights& rope : weights.ropes) ropes += rope.used.bytes();
-    CHECK(ops->held_bytes() <= planned.copied + ropes);
-    CHECK(ops->held_bytes() >= planned.copied);
+    CHECK(ops->memory().held_bytes() <= planned.copied + ropes);
+    CHECK(ops->memory().held_bytes() >= planned.copied);
     if (a_down(weights).dtype != DType::kI4) return;
     ++num_models;
     const auto error_of = [&](Quantization quantize) {
