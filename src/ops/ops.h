@@ -17,13 +17,15 @@ struct ProductChoices {
   int64_t fallen_back = 0;  // buckets that use the slower algorithm for all numbers of rows
 };
 
-// A device: the four interfaces that a backend implements. Code that needs one takes only that one.
-class Ops : public DeviceMemory, public StepProtocol, public Arithmetic, public Timing {
+// A device with its parts, which share its state. Code that needs one part takes only that one.
+class Ops {
  public:
-  DeviceMemory& memory() { return *this; }
-  StepProtocol& steps() { return *this; }
-  Arithmetic& arithmetic() { return *this; }
-  Timing& timing() { return *this; }
+  virtual ~Ops() = default;
+
+  virtual DeviceMemory& memory() = 0;
+  virtual StepProtocol& steps() = 0;
+  virtual Arithmetic& arithmetic() = 0;
+  virtual Timing& timing() = 0;
 
   // "cpu (avx512, 2 threads)": for the statistics.
   virtual std::string description() const = 0;

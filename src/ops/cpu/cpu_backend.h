@@ -25,10 +25,18 @@ bool share_input(const Tensor& a, const Tensor& b);
 int64_t scratch_bytes(CpuIsa isa);
 
 // The Ops of make_cpu_ops(). Activations are float32; kv_layout.h is the layout of the cache.
-class CpuBackend final : public Ops {
+class CpuBackend final : public Ops,
+                         private DeviceMemory,
+                         private StepProtocol,
+                         private Arithmetic,
+                         private Timing {
  public:
   explicit CpuBackend(const CpuOptions& options);
 
+  DeviceMemory& memory() override { return *this; }
+  StepProtocol& steps() override { return *this; }
+  Arithmetic& arithmetic() override { return *this; }
+  Timing& timing() override { return *this; }
   std::string description() const override;
 
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;

@@ -25,11 +25,19 @@ namespace pagedinfer {
 // The Ops of make_cuda_ops(). Activations have the type of computation; matrices and the cache have
 // this type or int8; weights of norms, rope tables and logits are float32. kernels/kv_layout.h
 // defines the layout of the cache, kernels/int8_panels.h the layout of matrices in int8.
-class CudaBackend final : public CudaOps {
+class CudaBackend final : public CudaOps,
+                          private DeviceMemory,
+                          private StepProtocol,
+                          private Arithmetic,
+                          private Timing {
  public:
   explicit CudaBackend(const CudaOptions& options);
   ~CudaBackend() override;
 
+  DeviceMemory& memory() override { return *this; }
+  StepProtocol& steps() override { return *this; }
+  Arithmetic& arithmetic() override { return *this; }
+  Timing& timing() override { return *this; }
   std::string description() const override;
   std::string device_name() const override { return device_.name; }
   std::string arithmetic_name() const override;
