@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "core/check.h"
@@ -59,19 +58,13 @@ int64_t staged_bytes(const StepBounds& bounds) {
 }  // namespace
 
 CpuBackend::CpuBackend(const CpuOptions& options)
-    : options_(options),
-      kernels_(kernels_of(options.isa)),
-      pool_(options.num_threads, options.cpus),
+    : state_(options),
       attention_(kernels_, pool_),
       experts_(options_, kernels_, pool_),
       samplers_(options.num_threads, Sampler(kernels_)),
       multiply_scratch_(HostMemory::of_large_pages(options.num_threads * scratch_bytes(options.isa),
                                                    "the sums of products")),
-      gate_blocks_(new GateBlock[static_cast<size_t>(options.num_threads)]) {
-  const auto isas = available_isas();
-  CHECK(std::find(isas.begin(), isas.end(), options.isa) != isas.end());
-  CHECK(options.compute == DType::kF32 || options.compute == DType::kBF16);
-}
+      gate_blocks_(new GateBlock[static_cast<size_t>(options.num_threads)]) {}
 
 std::string CpuBackend::description() const {
   return fmt::format("cpu ({}, {} thread{})", name_of(options_.isa), options_.num_threads,
@@ -302,30 +295,8 @@ void CpuBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache)
   }
 }
 
-template <class F>
-void CpuBackend::for_rows(int64_t rows, int64_t floats, const F& f) {
-  constexpr int64_t kFloatsPerThread = 32768;  // at least
-  const int64_t ranges = std::clamp<int64_t>(floats / kFloatsPerThread, 1,
-                                             std::min<int64_t>(rows, pool_.num_threads()));
-  if (rows == 0) return;
-  pool_.parallel_for(static_cast<int>(ranges), [&](int range, int) {
-    const int64_t last = rows * (range + 1) / ranges;
-    for (int64_t i = rows * range / ranges; i < last; ++i) f(i);
-  });
-}
-
-void CpuBackend::copy(Tensor from, Tensor to) {
-  CHECK(from.stride == from.cols && to.stride == to.cols && from.bytes() == to.bytes());
-  const int64_t row_bytes = from.cols * size_of(from.dtype);
-  for_rows(from.rows, from.rows * from.cols, [&](int64_t i) {
-    std::memcpy(static_cast<char*>(to.data) + i * row_bytes,
-                static_cast<const char*>(from.data) + i * row_bytes,
-                static_cast<size_t>(row_bytes));
-  });
-}
-
 void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
-  for_rows(out.rows, out.rows * out.cols, [&](int64_t i) {
+  state_.for_rows(out.rows, out.rows * out.cols, [&](int64_t i) {
     const int32_t token = int_at(tokens, i);
     CHECK(0 <= token && token < table.rows);
     if (table.dtype == DType::kI4) {
@@ -341,38 +312,39 @@ void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
 
 void CpuBackend::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) {
   CHECK(weight.dtype == DType::kF32 && x.cols % weight.cols == 0);
-  for_rows(x.rows, x.rows * x.cols, [&](int64_t i) {
+  state_.for_rows(x.rows, x.rows * x.cols, [&](int64_t i) {
     norm_row(kernels_, x.row<float>(i), weight, offset, eps, x.cols, out.row<float>(i));
   });
 }
 
 void CpuBackend::add(Tensor x, Tensor y) {
-  for_rows(x.rows, x.rows * x.cols,
-           [&](int64_t i) { kernels_.add(x.row<float>(i), y.row<float>(i), x.cols); });
+  state_.for_rows(x.rows, x.rows * x.cols,
+                  [&](int64_t i) { kernels_.add(x.row<float>(i), y.row<float>(i), x.cols); });
 }
 
 void CpuBackend::add_bias(Tensor x, Tensor bias) {
-  for_rows(x.rows, x.rows * x.cols,
-           [&](int64_t i) { kernels_.add(x.row<float>(i), bias.row<float>(0), x.cols); });
+  state_.for_rows(x.rows, x.rows * x.cols,
+                  [&](int64_t i) { kernels_.add(x.row<float>(i), bias.row<float>(0), x.cols); });
 }
 
 void CpuBackend::scale(Tensor x, float factor) {
-  for_rows(x.rows, x.rows * x.cols,
-           [&](int64_t i) { kernels_.scale(x.row<float>(i), factor, x.row<float>(i), x.cols); });
+  state_.for_rows(x.rows, x.rows * x.cols, [&](int64_t i) {
+    kernels_.scale(x.row<float>(i), factor, x.row<float>(i), x.cols);
+  });
 }
 
 void CpuBackend::softcap(Tensor x, float cap) {
   CHECK(x.dtype == DType::kF32);
   constexpr int64_t kCostOfATanh = 8;
-  for_rows(x.rows, x.rows * x.cols * kCostOfATanh,
-           [&](int64_t i) { kernels_.softcap(x.row<float>(i), cap, x.cols); });
+  state_.for_rows(x.rows, x.rows * x.cols * kCostOfATanh,
+                  [&](int64_t i) { kernels_.softcap(x.row<float>(i), cap, x.cols); });
 }
 
 void CpuBackend::rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) {
   const int half = static_cast<int>(inv_freq.cols);
   CHECK(inv_freq.dtype == DType::kF32 && out.cols == 2 * half);
   constexpr int64_t kCostOfAnAngle = 32;
-  for_rows(out.rows, out.rows * half * kCostOfAnAngle, [&](int64_t i) {
+  state_.for_rows(out.rows, out.rows * half * kCostOfAnAngle, [&](int64_t i) {
     float* const cos = out.row<float>(i);
     const int position = int_at(positions, i);
     kernels_.rope_table(position, inv_freq.row<float>(0), half, scale_at(scale, position), cos,
@@ -382,20 +354,21 @@ void CpuBackend::rope_table(Tensor positions, Tensor inv_freq, const RopeScale& 
 
 void CpuBackend::rope(Tensor x, Tensor table, int head_dim) {
   CHECK(x.cols % head_dim == 0 && table.cols <= head_dim);
-  for_rows(x.rows, x.rows * x.cols,
-           [&](int64_t i) { rotate_row(kernels_, table, i, x.cols, head_dim, x.row<float>(i)); });
+  state_.for_rows(x.rows, x.rows * x.cols, [&](int64_t i) {
+    rotate_row(kernels_, table, i, x.cols, head_dim, x.row<float>(i));
+  });
 }
 
 void CpuBackend::gate(Tensor gate, Tensor up, Activation activation, Tensor out) {
   const auto f = activation == Activation::kSilu ? kernels_.silu : kernels_.gelu_tanh;
   constexpr int64_t kCostOfAnExp = 4;
-  for_rows(out.rows, out.rows * out.cols * kCostOfAnExp, [&](int64_t i) {
+  state_.for_rows(out.rows, out.rows * out.cols * kCostOfAnExp, [&](int64_t i) {
     f(gate.row<float>(i), up.row<float>(i), out.row<float>(i), out.cols);
   });
 }
 
 void CpuBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
-  for_rows(k.rows, 2 * k.rows * k.cols, [&](int64_t i) {
+  state_.for_rows(k.rows, 2 * k.rows * k.cols, [&](int64_t i) {
     write_position(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
   });
 }
@@ -412,7 +385,7 @@ void CpuBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNor
     if (norms.limit > 0.0f) kernels_.limit(row, norms.limit, x.cols);
     rotate_row(kernels_, table, i, x.cols, head_dim, row);
   };
-  for_rows(q.rows, q.rows * (q.cols + 2 * k.cols), [&](int64_t i) {
+  state_.for_rows(q.rows, q.rows * (q.cols + 2 * k.cols), [&](int64_t i) {
     rotate(q, norms.q, tables.q, i);
     rotate(k, norms.k, tables.k, i);
     if (norms.limit > 0.0f) kernels_.limit(v.row<float>(i), norms.limit, v.cols);
@@ -470,6 +443,9 @@ StepProtocol::Ticket CpuBackend::sample(Tensor logits, std::span<const SampleRow
 }
 
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options) {
+  const auto isas = available_isas();
+  CHECK(std::ranges::find(isas, options.isa) != isas.end());
+  CHECK(options.compute == DType::kF32 || options.compute == DType::kBF16);
   return std::make_unique<CpuBackend>(options);
 }
 

@@ -7,6 +7,8 @@
 #include "ops/cpu/cpu_attention.h"
 #include "ops/cpu/cpu_experts.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/cpu_state.h"
+#include "ops/cpu/cpu_timing.h"
 #include "ops/cpu/drawn_tokens.h"
 #include "ops/cpu/int4_format.h"
 #include "ops/cpu/kernels.h"
@@ -28,15 +30,14 @@ int64_t scratch_bytes(CpuIsa isa);
 class CpuBackend final : public Ops,
                          private DeviceMemory,
                          private StepProtocol,
-                         private Arithmetic,
-                         private Timing {
+                         private Arithmetic {
  public:
   explicit CpuBackend(const CpuOptions& options);
 
   DeviceMemory& memory() override { return *this; }
   StepProtocol& steps() override { return *this; }
   Arithmetic& arithmetic() override { return *this; }
-  Timing& timing() override { return *this; }
+  Timing& timing() override { return timing_; }
   std::string description() const override;
 
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
@@ -61,7 +62,6 @@ class CpuBackend final : public Ops,
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   BatchView stage(const Batch& batch) override;
   void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override;
-  void copy(Tensor from, Tensor to) override;
   DType activation_type() const override { return DType::kF32; }
   DType bias_type(DType) const override { return DType::kF32; }
 
@@ -96,9 +96,6 @@ class CpuBackend final : public Ops,
   void collect(Ticket ticket, std::span<DrawnToken> out) override { drawn_.collect(ticket, out); }
 
  private:
-  // Calls f(i) for each i in [0, rows), in parallel if at least 65,536 floats are touched.
-  template <class F>
-  void for_rows(int64_t rows, int64_t floats, const F& f);
   // Calls f(first, count, worker) for the rows of a matrix of weights, in parallel.
   template <class F>
   void for_weight_rows(int64_t rows, const F& f);
@@ -122,9 +119,11 @@ class CpuBackend final : public Ops,
     alignas(64) float gate[kSize], up[kSize];
   };
 
-  const CpuOptions options_;
-  const Kernels& kernels_;
-  ThreadPool pool_;
+  CpuState state_;
+  const CpuOptions& options_ = state_.options;
+  const Kernels& kernels_ = state_.kernels;
+  ThreadPool& pool_ = state_.pool;
+  CpuTiming timing_{state_};
   std::vector<HostMemory> permanent_;
   HostMemory kv_;        // the piece that caches lie in
   int64_t kv_used_ = 0;  // of it
