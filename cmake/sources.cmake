@@ -131,6 +131,7 @@ set(pagedinfer_core_sources
   src/ops/cpu/cpu_matmul.cpp
   src/ops/cpu/cpu_peaks.cpp
   src/ops/cpu/cpu_timing.cpp
+  src/ops/cpu/cpu_timing.cpp
   src/ops/cpu/drawn_tokens.cpp
   src/ops/cpu/host_memory.cpp
   src/ops/cpu/int4_format.cpp

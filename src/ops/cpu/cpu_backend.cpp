@@ -61,10 +61,7 @@ CpuBackend::CpuBackend(const CpuOptions& options)
     : state_(options),
       attention_(kernels_, pool_),
       experts_(options_, kernels_, pool_),
-      samplers_(options.num_threads, Sampler(kernels_)),
-      multiply_scratch_(HostMemory::of_large_pages(options.num_threads * scratch_bytes(options.isa),
-                                                   "the sums of products")),
-      gate_blocks_(new GateBlock[static_cast<size_t>(options.num_threads)]) {}
+      samplers_(options.num_threads, Sampler(kernels_)) {}
 
 std::string CpuBackend::description() const {
   return fmt::format("cpu ({}, {} thread{})", name_of(options_.isa), options_.num_threads,
@@ -215,22 +212,21 @@ int64_t CpuBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_di
 void CpuBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   constexpr int64_t kUsualStep = 2048;
   first_positions_ = std::min(bounds.tokens, kUsualStep);
-  const int64_t packed = packed_input_bytes(bounds);
-  packed_ = HostMemory::of_large_pages(packed, "the input of a product");
-  gated_ = HostMemory::of_large_pages(packed, "the result of a gate");
+  matmul_.packed().reserve(bounds);
+  gated_matmul_.gated().reserve(bounds);
   experts_.reserve(bounds);
-  scratch_.reserve(
-      std::max(bytes - 2 * packed - CpuExperts::step_bytes(bounds), staged_bytes(bounds)));
+  scratch_.reserve(std::max(bytes - 2 * PackedRows::bytes(bounds) - CpuExperts::step_bytes(bounds),
+                            staged_bytes(bounds)));
 }
 
 int64_t CpuBackend::workspace_bytes(const StepBounds& bounds) const {
-  return 2 * packed_input_bytes(bounds) + CpuExperts::step_bytes(bounds) + staged_bytes(bounds);
+  return 2 * PackedRows::bytes(bounds) + CpuExperts::step_bytes(bounds) + staged_bytes(bounds);
 }
 
 int64_t CpuBackend::thread_bytes(const StepBounds& bounds) const {
   constexpr int64_t kStack = 128 << 10;  // what a thread touches of it, and of a heap of its own
   const int64_t each = kStack + Sampler::max_bytes(bounds.vocab) + scratch_bytes(options_.isa) +
-                       int64_t{sizeof(GateBlock)} + experts_.thread_bytes(bounds);
+                       CpuGatedMatmul::thread_bytes() + experts_.thread_bytes(bounds);
   return options_.num_threads * each + attention_.max_bytes(bounds);
 }
 
@@ -244,15 +240,16 @@ void CpuBackend::make_present() {
     });
   };
   touch({kv_.data(), static_cast<size_t>(kv_.size())});
-  touch({packed_.data(), static_cast<size_t>(packed_.size())});
-  touch({gated_.data(), static_cast<size_t>(gated_.size())});
+  touch(matmul_.packed().held());
+  touch(gated_matmul_.gated().held());
   touch(scratch_.reserved());
   prefaulter_.finish();
 }
 
 int64_t CpuBackend::held_bytes() const {
-  int64_t bytes =
-      kv_.size() + packed_.size() + gated_.size() + experts_.held_bytes() + scratch_.held_bytes();
+  int64_t bytes = kv_.size() + std::ssize(matmul_.packed().held()) +
+                  std::ssize(gated_matmul_.gated().held()) + experts_.held_bytes() +
+                  scratch_.held_bytes();
   for (const HostMemory& memory : permanent_) bytes += memory.size();
   return bytes;
 }

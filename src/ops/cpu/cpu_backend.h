@@ -6,6 +6,8 @@
 #include "ops/cpu/arena.h"
 #include "ops/cpu/cpu_attention.h"
 #include "ops/cpu/cpu_experts.h"
+#include "ops/cpu/cpu_gated_matmul.h"
+#include "ops/cpu/cpu_matmul.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/cpu_state.h"
 #include "ops/cpu/cpu_timing.h"
@@ -18,13 +20,6 @@
 #include "ops/cpu/thread_pool.h"
 
 namespace pagedinfer {
-
-// The kernels of products with weights of this type in this layout.
-const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout layout);
-// Whether products with these weights, of equal columns, have the same packed input.
-bool share_input(const Tensor& a, const Tensor& b);
-// Bytes of MatmulArgs::scratch that they need for each thread.
-int64_t scratch_bytes(CpuIsa isa);
 
 // The Ops of make_cpu_ops(). Activations are float32; kv_layout.h is the layout of the cache.
 class CpuBackend final : public Ops,
@@ -69,13 +64,15 @@ class CpuBackend final : public Ops,
   void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) override;
   void add(Tensor x, Tensor y) override;
   void add_bias(Tensor x, Tensor bias) override;
-  void matmul(Tensor x, std::span<const Product> products) override;
+  void matmul(Tensor x, std::span<const Product> products) override { matmul_.run(x, products); }
   void scale(Tensor x, float factor) override;
   void softcap(Tensor x, float cap) override;
   void rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) override;
   void rope(Tensor x, Tensor table, int head_dim) override;
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;
-  void gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out) override;
+  void gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out) override {
+    gated_matmul_.run(x, products, next, out);
+  }
   bool fuses_gate() const override { return true; }
   void route(Tensor x, const Router& router, const ExpertChoice& choice) override {
     experts_.route(x, router, choice);
@@ -100,30 +97,14 @@ class CpuBackend final : public Ops,
   template <class F>
   void for_weight_rows(int64_t rows, const F& f);
   char* take_packed(int64_t bytes);
-  int64_t packed_input_bytes(const StepBounds& bounds) const;
-  // Makes room for the packed input (rows, cols) of a product.
-  static void make_room(HostMemory& packed, int64_t rows, int64_t cols);
-  // Packs x into packed_ for products with `weight`, unless gated_matmul() has packed it.
-  const void* pack_input(const Tensor& x, const Tensor& weight);
-  // What products with such weights make of their input.
-  DType input_type(DType weight) const {
-    return weight == DType::kI8 || weight == DType::kI4 ? weight : options_.compute;
-  }
-  // Products whose weights share the packed input of x.
-  void multiply_packed(const Tensor& x, const void* packed, std::span<const Product> products);
-  int threads_for(int64_t multiplications) const;
-
-  // Outputs of gate and up that a thread computes together.
-  struct GateBlock {
-    static constexpr int kSize = 256 * 272;
-    alignas(64) float gate[kSize], up[kSize];
-  };
 
   CpuState state_;
   const CpuOptions& options_ = state_.options;
   const Kernels& kernels_ = state_.kernels;
   ThreadPool& pool_ = state_.pool;
   CpuTiming timing_{state_};
+  CpuMatmul matmul_{state_};
+  CpuGatedMatmul gated_matmul_{state_, matmul_};
   std::vector<HostMemory> permanent_;
   HostMemory kv_;        // the piece that caches lie in
   int64_t kv_used_ = 0;  // of it
@@ -132,12 +113,8 @@ class CpuBackend final : public Ops,
   CpuExperts experts_;
   std::vector<Sampler> samplers_;  // one per thread
   DrawnTokens drawn_;
-  HostMemory packed_;                               // the input of a matmul
-  HostMemory gated_;                                // the result of gated_matmul()
-  HostMemory multiply_scratch_;                     // of products, per thread
-  const std::unique_ptr<GateBlock[]> gate_blocks_;  // one per thread
-  int64_t first_positions_ = 0;                     // of a cache: made present before they are used
-  Prefaulter prefaulter_;                           // last: stops before the memory goes
+  int64_t first_positions_ = 0;  // of a cache: made present before they are used
+  Prefaulter prefaulter_;        // last: stops before the memory goes
 };
 
 }  // namespace pagedinfer

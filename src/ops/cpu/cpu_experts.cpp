@@ -6,7 +6,7 @@
 #include "core/check.h"
 #include "core/numbers.h"
 #include "ops/cpu/apply_gate.h"
-#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/cpu_matmul.h"
 #include "ops/cpu/packed_input.h"
 
 namespace pagedinfer {
@@ -37,11 +37,6 @@ int owned_columns(int num_threads, int64_t columns) {
   constexpr int kPerThread = 4, kUnit = 64, kMax = 256;
   const int64_t each = ceil_div(columns, int64_t{num_threads} * kPerThread);
   return static_cast<int>(std::min<int64_t>(kMax, ceil_div(each, int64_t{kUnit}) * kUnit));
-}
-
-// What products with such weights make of their input.
-DType input_type(const CpuOptions& options, DType weight) {
-  return weight == DType::kI8 || weight == DType::kI4 ? weight : options.compute;
 }
 
 // The packed inputs of products of this many columns, one for each expert with a row.

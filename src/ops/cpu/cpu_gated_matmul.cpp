@@ -1,13 +1,11 @@
-// Arithmetic::gated_matmul on the CPU. A task computes a block of the outputs of gate and up,
-// applies the gate while they are in its cache, and packs the result for the product that follows.
-// So neither goes to memory.
+#include "ops/cpu/cpu_gated_matmul.h"
+
 #include <algorithm>
 
 #include "core/check.h"
 #include "core/denormals.h"
 #include "core/numbers.h"
 #include "ops/cpu/apply_gate.h"
-#include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/int4_format.h"
 
 namespace pagedinfer {
@@ -50,32 +48,36 @@ BlockTask block_task(BlockSize block, int num_threads, int rows, int columns) {
 
 }  // namespace
 
-void CpuBackend::gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out) {
+CpuGatedMatmul::CpuGatedMatmul(CpuState& state, CpuMatmul& matmul)
+    : state_(state),
+      matmul_(matmul),
+      blocks_(new Block[static_cast<size_t>(state.pool.num_threads())]) {}
+
+void CpuGatedMatmul::run(Tensor x, const GatedProducts& products, Tensor next, Tensor& out) {
   const Tensor &gate = products.gate.weight, &up = products.up.weight;
   const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
   const int columns = static_cast<int>(gate.rows);
   CHECK(gate.cols == k && up.cols == k && up.rows == columns && next.cols == columns);
   if (rows == 0) return;
-  const ProductKernels& kernels = product_of(options_, up.dtype, up.layout);
-  const ProductKernels& next_kernels = product_of(options_, next.dtype, next.layout);
+  const ProductKernels& kernels = product_of(state_.options, up.dtype, up.layout);
+  const ProductKernels& next_kernels = product_of(state_.options, next.dtype, next.layout);
   const auto activate = [&](const float* a, const float* b, float* y, int n) {
-    apply_gate(kernels_, products.activation, products.swish, a, b, y, n);
+    apply_gate(state_.kernels, products.activation, products.swish, a, b, y, n);
   };
-  make_room(gated_, rows, columns);
-  out = {gated_.data(), DType::kF32, rows, columns, columns, Layout::kRows};
+  out = {gated_.room_for(rows, columns), DType::kF32, rows, columns, columns, Layout::kRows};
   // A gate with an input of its own is computed as a whole, in the place of the result.
   const bool is_whole = !share_input(gate, up);
   const Product whole = {gate, out};
-  if (is_whole) multiply_packed(x, pack_input(x, gate), {&whole, 1});
-  const void* const packed = pack_input(x, up);
+  if (is_whole) matmul_.multiply_packed(x, matmul_.pack_input(x, gate), {&whole, 1});
+  const void* const packed = matmul_.pack_input(x, up);
 
-  const int num_threads = threads_for(int64_t{2} * columns * rows * k);
-  BlockTask size =
-      block_task(block_of(options_.isa, input_type(next.dtype)), num_threads, rows, columns);
+  const DType input = input_type(state_.options, next.dtype);
+  const int num_threads = matmul_.threads_for(int64_t{2} * columns * rows * k);
+  BlockTask size = block_task(block_of(state_.options.isa, input), num_threads, rows, columns);
   const int64_t stride = size.columns + kApart;
-  CHECK(size.rows * stride <= GateBlock::kSize);
+  CHECK(size.rows * stride <= Block::kSize);
   if (is_whole || column_order(next) != nullptr) size.packs = false;
-  if (size.packs) out.dtype = input_type(next.dtype), out.layout = Layout::kPanels;
+  if (size.packs) out.dtype = input, out.layout = Layout::kPanels;
 
   // Threads go through the columns of the same rows, which stay in their caches.
   const int down = ceil_div(rows, size.rows), across = ceil_div(columns, size.columns);
@@ -83,8 +85,8 @@ void CpuBackend::gated_matmul(Tensor x, const GatedProducts& products, Tensor ne
     const int first_row = task / across * size.rows, first = task % across * size.columns;
     const int last_row = std::min(rows, first_row + size.rows);
     const int last = std::min(columns, first + size.columns);
-    GateBlock& block = gate_blocks_[static_cast<size_t>(worker)];
-    void* const scratch = multiply_scratch_.data() + worker * scratch_bytes(options_.isa);
+    Block& block = blocks_[static_cast<size_t>(worker)];
+    void* const scratch = matmul_.scratch_of(worker);
     const auto multiply = [&](const Tensor& weight, float* y) {
       kernels.multiply({.packed = packed,
                         .num_rows = rows,
@@ -100,7 +102,7 @@ void CpuBackend::gated_matmul(Tensor x, const GatedProducts& products, Tensor ne
                         .scratch = scratch});
     };
     const auto add_bias = [&](const Tensor& bias, float* y) {
-      if (!bias.empty()) kernels_.add(y, bias.row<float>(0) + first, last - first);
+      if (!bias.empty()) state_.kernels.add(y, bias.row<float>(0) + first, last - first);
     };
     if (!is_whole) multiply(gate, block.gate);
     multiply(up, block.up);
@@ -121,7 +123,7 @@ void CpuBackend::gated_matmul(Tensor x, const GatedProducts& products, Tensor ne
     for (int task = 0; task < across * down; ++task) compute(task, 0);
     return;
   }
-  pool_.parallel_for(across * down, compute);
+  state_.pool.parallel_for(across * down, compute);
 }
 
 }  // namespace pagedinfer

@@ -1,12 +1,11 @@
-// Arithmetic::matmul on the CPU: packs the input once, then divides all its products into one list
-// of tasks.
+#include "ops/cpu/cpu_matmul.h"
+
 #include <algorithm>
 
 #include "core/check.h"
 #include "core/denormals.h"
 #include "core/numbers.h"
 #include "core/tensor.h"
-#include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/int4_format.h"
 #include "ops/cpu/int8_layout.h"
 #include "ops/cpu/packed_input.h"
@@ -36,6 +35,10 @@ const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout
   CHECK(false);
 }
 
+DType input_type(const CpuOptions& options, DType weight) {
+  return weight == DType::kI8 || weight == DType::kI4 ? weight : options.compute;
+}
+
 int64_t scratch_bytes(CpuIsa isa) { return isa == CpuIsa::kAmx ? kMultiplyScratch : 0; }
 
 namespace {
@@ -63,14 +66,21 @@ TaskSize task_size(int num_threads, int64_t outputs, int num_rows, DType weight,
 
 }  // namespace
 
-int64_t CpuBackend::packed_input_bytes(const StepBounds& bounds) const {
+int64_t PackedRows::bytes(const StepBounds& bounds) {
   return packed_bytes(bounds.tokens, bounds.widest_input);
 }
 
-void CpuBackend::make_room(HostMemory& packed, int64_t rows, int64_t cols) {
-  if (packed.size() >= packed_bytes(rows, cols)) return;
-  packed = HostMemory();  // released first: both may not fit
-  packed = HostMemory::of_large_pages(packed_bytes(rows, cols), "the input of a product");
+void PackedRows::reserve(const StepBounds& bounds) {
+  memory_ = HostMemory::of_large_pages(bytes(bounds), what_);
+}
+
+char* PackedRows::room_for(int64_t rows, int64_t cols) {
+  const int64_t needed = packed_bytes(rows, cols);
+  if (memory_.size() < needed) {
+    memory_ = HostMemory();  // released first: both may not fit
+    memory_ = HostMemory::of_large_pages(needed, what_);
+  }
+  return memory_.data();
 }
 
 bool share_input(const Tensor& a, const Tensor& b) {
@@ -80,32 +90,36 @@ bool share_input(const Tensor& a, const Tensor& b) {
   return std::equal(of_a, of_a + a.cols, of_b);
 }
 
-const void* CpuBackend::pack_input(const Tensor& x, const Tensor& weight) {
-  const ProductKernels& kernels = product_of(options_, weight.dtype, weight.layout);
+CpuMatmul::CpuMatmul(CpuState& state)
+    : state_(state),
+      scratch_(HostMemory::of_large_pages(
+          state.pool.num_threads() * scratch_bytes(state.options.isa), "the sums of products")) {}
+
+const void* CpuMatmul::pack_input(const Tensor& x, const Tensor& weight) {
+  const ProductKernels& kernels = product_of(state_.options, weight.dtype, weight.layout);
   const int32_t* const order = column_order(weight);
   if (x.layout == Layout::kPanels) {
-    CHECK(x.dtype == input_type(weight.dtype) && order == nullptr);
+    CHECK(x.dtype == input_type(state_.options, weight.dtype) && order == nullptr);
     return x.data;
   }
   CHECK(x.dtype == DType::kF32);
   const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
-  make_room(packed_, rows, k);
+  char* const packed = packed_.room_for(rows, k);
   constexpr int kMinPacked = 1 << 16;  // numbers per thread
   const int pack_rows = ceil_div(std::max(1, kMinPacked / k), kPackedRows) * kPackedRows;
-  pool_.parallel_for(ceil_div(rows, pack_rows), [&](int task, int) {
+  state_.pool.parallel_for(ceil_div(rows, pack_rows), [&](int task, int) {
     const int first = task * pack_rows, last = std::min(rows, first + pack_rows);
-    kernels.pack(
-        {x.row<float>(first), x.stride, rows, k, first, last, 0, k, packed_.data(), order});
+    kernels.pack({x.row<float>(first), x.stride, rows, k, first, last, 0, k, packed, order});
   });
-  return packed_.data();
+  return packed;
 }
 
-int CpuBackend::threads_for(int64_t multiplications) const {
+int CpuMatmul::threads_for(int64_t multiplications) const {
   constexpr int64_t kMinWork = 1 << 18;  // that justifies several threads
-  return multiplications < kMinWork ? 1 : pool_.num_threads();
+  return multiplications < kMinWork ? 1 : state_.pool.num_threads();
 }
 
-void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
+void CpuMatmul::run(Tensor x, std::span<const Product> products) {
   if (x.rows == 0) return;
   while (!products.empty()) {
     size_t count = 1;
@@ -117,8 +131,8 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
   }
 }
 
-void CpuBackend::multiply_packed(const Tensor& x, const void* packed,
-                                 std::span<const Product> products) {
+void CpuMatmul::multiply_packed(const Tensor& x, const void* packed,
+                                std::span<const Product> products) {
   const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
   const DType type = products[0].weight.dtype;
   const Layout layout = products[0].weight.layout;
@@ -129,9 +143,9 @@ void CpuBackend::multiply_packed(const Tensor& x, const void* packed,
     CHECK(weight.dtype == type && weight.layout == layout && out.dtype == DType::kF32);
     outputs += weight.rows;
   }
-  const ProductKernels& kernels = product_of(options_, type, layout);
+  const ProductKernels& kernels = product_of(state_.options, type, layout);
   const int num_threads = threads_for(outputs * rows * k);
-  const TaskSize size = task_size(num_threads, outputs, rows, type, options_.isa);
+  const TaskSize size = task_size(num_threads, outputs, rows, type, state_.options.isa);
   const int row_parts = ceil_div(rows, size.rows);
   constexpr int64_t kStaysInCaches = 1 << 20;
   const bool streams_y = outputs * rows * size_of(DType::kF32) > kStaysInCaches;
@@ -149,7 +163,7 @@ void CpuBackend::multiply_packed(const Tensor& x, const void* packed,
                       .last_row = std::min(rows, first_row + size.rows),
                       .first = first,
                       .last = static_cast<int>(last),
-                      .scratch = multiply_scratch_.data() + worker * scratch_bytes(options_.isa),
+                      .scratch = scratch_of(worker),
                       .streams_y = streams_y});
   };
   if (num_threads == 1) {
@@ -162,7 +176,7 @@ void CpuBackend::multiply_packed(const Tensor& x, const void* packed,
   };
   int tasks = 0;
   for (const Product& product : products) tasks += tasks_of(product);
-  pool_.parallel_for(tasks, [&](int task, int worker) {
+  state_.pool.parallel_for(tasks, [&](int task, int worker) {
     const Product* product = products.data();
     for (; task >= tasks_of(*product); ++product) task -= tasks_of(*product);
     multiply(*product, task, worker);

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/cpu_matmul.h"
 #include "ops/cpu/host_memory.h"
 #include "ops/cpu/thread_pool.h"
 #include "ops/peaks.h"

@@ -10,7 +10,7 @@
 
 #include "core/denormals.h"
 #include "ops/cpu/bf16.h"
-#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/cpu_matmul.h"
 #include "ops/cpu/cpu_ops.h"
 #include "tests/support/product_reference.h"
 
