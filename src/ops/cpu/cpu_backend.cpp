@@ -23,30 +23,6 @@ constexpr int64_t whole_pages(int64_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// RMSNorm of one row, as a whole or head by head.
-void norm_row(const Kernels& kernels, const float* x, const Tensor& weight, float offset, float eps,
-              int64_t cols, float* out) {
-  for (int64_t c = 0; c < cols; c += weight.cols) {
-    kernels.rms_norm(x + c, weight.row<float>(0), offset, eps, out + c, weight.cols);
-  }
-}
-
-// Rotates the heads of one row by the angles in row i of the table, if there is one.
-void rotate_row(const Kernels& kernels, const Tensor& table, int64_t i, int64_t cols, int head_dim,
-                float* x) {
-  if (table.empty()) return;
-  const int64_t half = table.cols / 2;
-  const float* const cos = table.row<float>(i);
-  for (int64_t c = 0; c < cols; c += head_dim) kernels.rope(x + c, cos, cos + half, half);
-}
-
-float scale_at(const RopeScale& scale, int position) {
-  if (scale.factors.empty()) return scale.all;
-  const int64_t last = scale.factors.cols - 1;
-  const int64_t i = std::min<int64_t>(position / scale.positions_per_factor, last);
-  return scale.all * scale.factors.row<float>(0)[i];
-}
-
 // The scratch memory that stage() takes, and the gaps between all pieces of a step.
 int64_t staged_bytes(const StepBounds& bounds) {
   constexpr int64_t kGaps = 64 << 10;
@@ -58,10 +34,7 @@ int64_t staged_bytes(const StepBounds& bounds) {
 }  // namespace
 
 CpuBackend::CpuBackend(const CpuOptions& options)
-    : state_(options),
-      attention_(kernels_, pool_),
-      experts_(options_, kernels_, pool_),
-      samplers_(options.num_threads, Sampler(kernels_)) {}
+    : state_(options), samplers_(options.num_threads, Sampler(kernels_)) {}
 
 std::string CpuBackend::description() const {
   return fmt::format("cpu ({}, {} thread{})", name_of(options_.isa), options_.num_threads,
@@ -212,22 +185,18 @@ int64_t CpuBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_di
 void CpuBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   constexpr int64_t kUsualStep = 2048;
   first_positions_ = std::min(bounds.tokens, kUsualStep);
-  matmul_.packed().reserve(bounds);
-  gated_matmul_.gated().reserve(bounds);
-  experts_.reserve(bounds);
-  scratch_.reserve(std::max(bytes - 2 * PackedRows::bytes(bounds) - CpuExperts::step_bytes(bounds),
-                            staged_bytes(bounds)));
+  arithmetic_.reserve(bounds);
+  scratch_.reserve(std::max(bytes - CpuArithmetic::step_bytes(bounds), staged_bytes(bounds)));
 }
 
 int64_t CpuBackend::workspace_bytes(const StepBounds& bounds) const {
-  return 2 * PackedRows::bytes(bounds) + CpuExperts::step_bytes(bounds) + staged_bytes(bounds);
+  return CpuArithmetic::step_bytes(bounds) + staged_bytes(bounds);
 }
 
 int64_t CpuBackend::thread_bytes(const StepBounds& bounds) const {
   constexpr int64_t kStack = 128 << 10;  // what a thread touches of it, and of a heap of its own
-  const int64_t each = kStack + Sampler::max_bytes(bounds.vocab) + scratch_bytes(options_.isa) +
-                       CpuGatedMatmul::thread_bytes() + experts_.thread_bytes(bounds);
-  return options_.num_threads * each + attention_.max_bytes(bounds);
+  const int64_t each = kStack + Sampler::max_bytes(bounds.vocab);
+  return options_.num_threads * each + arithmetic_.thread_bytes(bounds);
 }
 
 void CpuBackend::make_present() {
@@ -240,16 +209,13 @@ void CpuBackend::make_present() {
     });
   };
   touch({kv_.data(), static_cast<size_t>(kv_.size())});
-  touch(matmul_.packed().held());
-  touch(gated_matmul_.gated().held());
+  for (const std::span<char> rows : arithmetic_.packed_rows()) touch(rows);
   touch(scratch_.reserved());
   prefaulter_.finish();
 }
 
 int64_t CpuBackend::held_bytes() const {
-  int64_t bytes = kv_.size() + std::ssize(matmul_.packed().held()) +
-                  std::ssize(gated_matmul_.gated().held()) + experts_.held_bytes() +
-                  scratch_.held_bytes();
+  int64_t bytes = kv_.size() + arithmetic_.held_bytes() + scratch_.held_bytes();
   for (const HostMemory& memory : permanent_) bytes += memory.size();
   return bytes;
 }
@@ -289,115 +255,6 @@ void CpuBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache)
         copy_positions(layer, head, copy.source, copy.destination, copy.count);
       }
     });
-  }
-}
-
-void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
-  state_.for_rows(out.rows, out.rows * out.cols, [&](int64_t i) {
-    const int32_t token = int_at(tokens, i);
-    CHECK(0 <= token && token < table.rows);
-    if (table.dtype == DType::kI4) {
-      widen_int4_row(table, token, out.row<float>(i));
-    } else if (table.layout == Layout::kPanels) {
-      packed_format(table.dtype, options_.isa).widen_row(kernels_, table, token, out.row<float>(i));
-    } else {
-      widen_numbers(kernels_, table, token, 0, out.cols, out.row<float>(i));
-    }
-    if (scale != 1.0f) kernels_.scale(out.row<float>(i), scale, out.row<float>(i), out.cols);
-  });
-}
-
-void CpuBackend::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) {
-  CHECK(weight.dtype == DType::kF32 && x.cols % weight.cols == 0);
-  state_.for_rows(x.rows, x.rows * x.cols, [&](int64_t i) {
-    norm_row(kernels_, x.row<float>(i), weight, offset, eps, x.cols, out.row<float>(i));
-  });
-}
-
-void CpuBackend::add(Tensor x, Tensor y) {
-  state_.for_rows(x.rows, x.rows * x.cols,
-                  [&](int64_t i) { kernels_.add(x.row<float>(i), y.row<float>(i), x.cols); });
-}
-
-void CpuBackend::add_bias(Tensor x, Tensor bias) {
-  state_.for_rows(x.rows, x.rows * x.cols,
-                  [&](int64_t i) { kernels_.add(x.row<float>(i), bias.row<float>(0), x.cols); });
-}
-
-void CpuBackend::scale(Tensor x, float factor) {
-  state_.for_rows(x.rows, x.rows * x.cols, [&](int64_t i) {
-    kernels_.scale(x.row<float>(i), factor, x.row<float>(i), x.cols);
-  });
-}
-
-void CpuBackend::softcap(Tensor x, float cap) {
-  CHECK(x.dtype == DType::kF32);
-  constexpr int64_t kCostOfATanh = 8;
-  state_.for_rows(x.rows, x.rows * x.cols * kCostOfATanh,
-                  [&](int64_t i) { kernels_.softcap(x.row<float>(i), cap, x.cols); });
-}
-
-void CpuBackend::rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) {
-  const int half = static_cast<int>(inv_freq.cols);
-  CHECK(inv_freq.dtype == DType::kF32 && out.cols == 2 * half);
-  constexpr int64_t kCostOfAnAngle = 32;
-  state_.for_rows(out.rows, out.rows * half * kCostOfAnAngle, [&](int64_t i) {
-    float* const cos = out.row<float>(i);
-    const int position = int_at(positions, i);
-    kernels_.rope_table(position, inv_freq.row<float>(0), half, scale_at(scale, position), cos,
-                        cos + half);
-  });
-}
-
-void CpuBackend::rope(Tensor x, Tensor table, int head_dim) {
-  CHECK(x.cols % head_dim == 0 && table.cols <= head_dim);
-  state_.for_rows(x.rows, x.rows * x.cols, [&](int64_t i) {
-    rotate_row(kernels_, table, i, x.cols, head_dim, x.row<float>(i));
-  });
-}
-
-void CpuBackend::gate(Tensor gate, Tensor up, Activation activation, Tensor out) {
-  const auto f = activation == Activation::kSilu ? kernels_.silu : kernels_.gelu_tanh;
-  constexpr int64_t kCostOfAnExp = 4;
-  state_.for_rows(out.rows, out.rows * out.cols * kCostOfAnExp, [&](int64_t i) {
-    f(gate.row<float>(i), up.row<float>(i), out.row<float>(i), out.cols);
-  });
-}
-
-void CpuBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
-  state_.for_rows(k.rows, 2 * k.rows * k.cols, [&](int64_t i) {
-    write_position(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
-  });
-}
-
-// In one pass, so that a row stays in the cache between its operations.
-void CpuBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
-                                     const RopeTables& tables, Tensor slot_mapping, KvLayer cache) {
-  const int head_dim = cache.head_dim;
-  CHECK(q.cols % head_dim == 0 && k.cols % head_dim == 0 && tables.q.cols <= head_dim &&
-        tables.k.cols <= head_dim);
-  const auto rotate = [&](const Tensor& x, const Tensor& norm, const Tensor& table, int64_t i) {
-    float* const row = x.row<float>(i);
-    if (!norm.empty()) norm_row(kernels_, row, norm, norms.offset, norms.eps, x.cols, row);
-    if (norms.limit > 0.0f) kernels_.limit(row, norms.limit, x.cols);
-    rotate_row(kernels_, table, i, x.cols, head_dim, row);
-  };
-  state_.for_rows(q.rows, q.rows * (q.cols + 2 * k.cols), [&](int64_t i) {
-    rotate(q, norms.q, tables.q, i);
-    rotate(k, norms.k, tables.k, i);
-    if (norms.limit > 0.0f) kernels_.limit(v.row<float>(i), norms.limit, v.cols);
-    write_position(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
-  });
-}
-
-void CpuBackend::attention(Tensor q, KvLayer cache, const BatchView& batch,
-                           const AttentionArgs& args, Tensor out) {
-  attention_.run(q, cache, batch, args, out);
-}
-
-void CpuBackend::gather_rows(Tensor x, Tensor indices, Tensor out) {
-  for (int64_t i = 0; i < out.rows; ++i) {
-    std::copy_n(x.row<float>(int_at(indices, i)), x.cols, out.row<float>(i));
   }
 }
 

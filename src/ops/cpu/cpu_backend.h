@@ -4,10 +4,7 @@
 #include <vector>
 
 #include "ops/cpu/arena.h"
-#include "ops/cpu/cpu_attention.h"
-#include "ops/cpu/cpu_experts.h"
-#include "ops/cpu/cpu_gated_matmul.h"
-#include "ops/cpu/cpu_matmul.h"
+#include "ops/cpu/cpu_arithmetic.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/cpu_state.h"
 #include "ops/cpu/cpu_timing.h"
@@ -22,16 +19,13 @@
 namespace pagedinfer {
 
 // The Ops of make_cpu_ops(). Activations are float32; kv_layout.h is the layout of the cache.
-class CpuBackend final : public Ops,
-                         private DeviceMemory,
-                         private StepProtocol,
-                         private Arithmetic {
+class CpuBackend final : public Ops, private DeviceMemory, private StepProtocol {
  public:
   explicit CpuBackend(const CpuOptions& options);
 
   DeviceMemory& memory() override { return *this; }
   StepProtocol& steps() override { return *this; }
-  Arithmetic& arithmetic() override { return *this; }
+  Arithmetic& arithmetic() override { return arithmetic_; }
   Timing& timing() override { return timing_; }
   std::string description() const override;
 
@@ -59,35 +53,6 @@ class CpuBackend final : public Ops,
   void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override;
   DType activation_type() const override { return DType::kF32; }
   DType bias_type(DType) const override { return DType::kF32; }
-
-  void embed(Tensor table, Tensor tokens, float scale, Tensor out) override;
-  void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) override;
-  void add(Tensor x, Tensor y) override;
-  void add_bias(Tensor x, Tensor bias) override;
-  void matmul(Tensor x, std::span<const Product> products) override { matmul_.run(x, products); }
-  void scale(Tensor x, float factor) override;
-  void softcap(Tensor x, float cap) override;
-  void rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) override;
-  void rope(Tensor x, Tensor table, int head_dim) override;
-  void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;
-  void gated_matmul(Tensor x, const GatedProducts& products, Tensor next, Tensor& out) override {
-    gated_matmul_.run(x, products, next, out);
-  }
-  bool fuses_gate() const override { return true; }
-  void route(Tensor x, const Router& router, const ExpertChoice& choice) override {
-    experts_.route(x, router, choice);
-  }
-  void multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
-                        std::span<const Expert> experts, Activation activation,
-                        const ClampedSwish& swish, Tensor out) override {
-    experts_.multiply(x, choice, groups, experts, activation, swish, out);
-  }
-  void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override;
-  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
-                           const RopeTables& tables, Tensor slot_mapping, KvLayer cache) override;
-  void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
-                 Tensor out) override;
-  void gather_rows(Tensor x, Tensor indices, Tensor out) override;
   void run_on_host(int count, const std::function<void(int)>& task) override;
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
   void collect(Ticket ticket, std::span<DrawnToken> out) override { drawn_.collect(ticket, out); }
@@ -103,14 +68,11 @@ class CpuBackend final : public Ops,
   const Kernels& kernels_ = state_.kernels;
   ThreadPool& pool_ = state_.pool;
   CpuTiming timing_{state_};
-  CpuMatmul matmul_{state_};
-  CpuGatedMatmul gated_matmul_{state_, matmul_};
+  CpuArithmetic arithmetic_{state_};
   std::vector<HostMemory> permanent_;
   HostMemory kv_;        // the piece that caches lie in
   int64_t kv_used_ = 0;  // of it
   Arena scratch_;
-  CpuAttention attention_;
-  CpuExperts experts_;
   std::vector<Sampler> samplers_;  // one per thread
   DrawnTokens drawn_;
   int64_t first_positions_ = 0;  // of a cache: made present before they are used
