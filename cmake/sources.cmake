@@ -125,12 +125,15 @@ set(pagedinfer_core_sources
   src/ops/cpu/cpu_attention.cpp
   src/ops/cpu/kv_positions.cpp
   src/ops/cpu/cpu_arithmetic.cpp
+  src/ops/cpu/cpu_arithmetic.cpp
   src/ops/cpu/cpu_backend.cpp
   src/ops/cpu/cpu_experts.cpp
   src/ops/cpu/cpu_gated_matmul.cpp
   src/ops/cpu/cpu_info.cpp
   src/ops/cpu/cpu_matmul.cpp
   src/ops/cpu/cpu_peaks.cpp
+  src/ops/cpu/cpu_steps.cpp
+  src/ops/cpu/cpu_timing.cpp
   src/ops/cpu/cpu_timing.cpp
   src/ops/cpu/cpu_timing.cpp
   src/ops/cpu/cpu_timing.cpp

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/denormals.h"
 #include "core/error.h"
 #include "ops/cpu/host_memory.h"
 #include "ops/cpu/kv_positions.h"
@@ -23,18 +22,9 @@ constexpr int64_t whole_pages(int64_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// The scratch memory that stage() takes, and the gaps between all pieces of a step.
-int64_t staged_bytes(const StepBounds& bounds) {
-  constexpr int64_t kGaps = 64 << 10;
-  const int64_t blocks = (bounds.context + bounds.block_size - 1) / bounds.block_size;
-  const int64_t numbers = 3 * bounds.tokens + bounds.sequences * (3 + blocks);
-  return numbers * int64_t{sizeof(int32_t)} + kGaps;
-}
-
 }  // namespace
 
-CpuBackend::CpuBackend(const CpuOptions& options)
-    : state_(options), samplers_(options.num_threads, Sampler(kernels_)) {}
+CpuBackend::CpuBackend(const CpuOptions& options) : state_(options) {}
 
 std::string CpuBackend::description() const {
   return fmt::format("cpu ({}, {} thread{})", name_of(options_.isa), options_.num_threads,
@@ -186,16 +176,17 @@ void CpuBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   constexpr int64_t kUsualStep = 2048;
   first_positions_ = std::min(bounds.tokens, kUsualStep);
   arithmetic_.reserve(bounds);
-  scratch_.reserve(std::max(bytes - CpuArithmetic::step_bytes(bounds), staged_bytes(bounds)));
+  steps_.reserve(
+      std::max(bytes - CpuArithmetic::step_bytes(bounds), CpuSteps::staged_bytes(bounds)));
 }
 
 int64_t CpuBackend::workspace_bytes(const StepBounds& bounds) const {
-  return CpuArithmetic::step_bytes(bounds) + staged_bytes(bounds);
+  return CpuArithmetic::step_bytes(bounds) + CpuSteps::staged_bytes(bounds);
 }
 
 int64_t CpuBackend::thread_bytes(const StepBounds& bounds) const {
   constexpr int64_t kStack = 128 << 10;  // what a thread touches of it, and of a heap of its own
-  const int64_t each = kStack + Sampler::max_bytes(bounds.vocab);
+  const int64_t each = kStack + CpuSteps::thread_bytes(bounds);
   return options_.num_threads * each + arithmetic_.thread_bytes(bounds);
 }
 
@@ -210,90 +201,14 @@ void CpuBackend::make_present() {
   };
   touch({kv_.data(), static_cast<size_t>(kv_.size())});
   for (const std::span<char> rows : arithmetic_.packed_rows()) touch(rows);
-  touch(scratch_.reserved());
+  touch(steps_.reserved());
   prefaulter_.finish();
 }
 
 int64_t CpuBackend::held_bytes() const {
-  int64_t bytes = kv_.size() + arithmetic_.held_bytes() + scratch_.held_bytes();
+  int64_t bytes = kv_.size() + arithmetic_.held_bytes() + steps_.held_bytes();
   for (const HostMemory& memory : permanent_) bytes += memory.size();
   return bytes;
-}
-
-Tensor CpuBackend::scratch(DType dtype, int64_t rows, int64_t cols) {
-  return {scratch_.take(rows * cols * size_of(dtype)), dtype, rows, cols, cols};
-}
-
-BatchView CpuBackend::stage(const Batch& batch) {
-  scratch_.reset();
-  const auto column = [&](const std::vector<int32_t>& values) {
-    const Tensor copy = scratch(DType::kI32, static_cast<int64_t>(values.size()), 1);
-    std::copy(values.begin(), values.end(), copy.row<int32_t>(0));
-    return copy;
-  };
-  const Tensor tokens = column(batch.tokens);
-  for (int32_t& token : std::span(tokens.row<int32_t>(0), batch.tokens.size())) {
-    token = drawn_.resolve(token);
-  }
-  return {.copies = batch.copies,
-          .tokens = tokens,
-          .positions = column(batch.positions),
-          .slot_mapping = column(batch.slot_mapping),
-          .query_starts = column(batch.query_starts),
-          .context_lens = column(batch.context_lens),
-          .block_table = column(batch.block_table),
-          .logit_tokens = column(batch.logit_tokens),
-          .max_blocks = batch.max_blocks,
-          .block_size = batch.block_size};
-}
-
-void CpuBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache) {
-  for (const KvLayer& layer : cache) {
-    pool_.parallel_for(static_cast<int>(batch.copies.size()), [&](int i, int) {
-      const KvCopy& copy = batch.copies[i];
-      for (int head = 0; head < layer.kv_heads; ++head) {
-        copy_positions(layer, head, copy.source, copy.destination, copy.count);
-      }
-    });
-  }
-}
-
-void CpuBackend::run_on_host(int count, const std::function<void(int)>& task) {
-  pool_.parallel_for(count, [&](int i, int) { task(i); });
-}
-
-StepProtocol::Ticket CpuBackend::sample(Tensor logits, std::span<const SampleRow> unresolved) {
-  for (const SampleRow& row : unresolved) {
-    CHECK(row.logits_row < logits.rows && row.num_log_probs <= kMaxCandidates);
-    CHECK(row.mask.empty() || std::ssize(row.mask) * 32 >= logits.cols);
-  }
-  const std::span<const SampleRow> rows = drawn_.resolve(unresolved);
-  const std::span<DrawnToken> out = drawn_.next(rows.size());
-  const auto logits_of = [&](const SampleRow& row) {
-    return std::span<const float>(logits.row<float>(row.logits_row), logits.cols);
-  };
-  const auto for_each_row = [&](const auto& f) {
-    constexpr int64_t kWorthAThread = 32768;
-    if (std::ssize(rows) * logits.cols >= 2 * kWorthAThread) {
-      pool_.parallel_for(static_cast<int>(rows.size()), f);
-    } else {
-      const FlushDenormals guard;
-      for (int i = 0; i < std::ssize(rows); ++i) f(i, 0);
-    }
-  };
-  for_each_row([&](int i, int worker) {
-    out[i].token = samplers_[worker].draw(logits_of(rows[i]), rows[i]);
-  });
-  const auto asks = [](const SampleRow& row) { return row.num_log_probs >= 0; };
-  if (std::ranges::none_of(rows, asks)) return drawn_.add();
-  for_each_row([&](int i, int worker) {
-    const int row = rows[i].logits_row;
-    if (!asks(rows[i]) || (i > 0 && rows[i - 1].logits_row == row)) return;
-    int end = i + 1;
-    while (end < std::ssize(rows) && rows[end].logits_row == row) ++end;
-    samplers_[worker].report(logits_of(rows[i]), rows.subspan(i, end - i), out.subspan(i, end - i));
-  });
-  return drawn_.add();
 }
 
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options) {

@@ -3,28 +3,26 @@
 #include <memory>
 #include <vector>
 
-#include "ops/cpu/arena.h"
 #include "ops/cpu/cpu_arithmetic.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/cpu_state.h"
+#include "ops/cpu/cpu_steps.h"
 #include "ops/cpu/cpu_timing.h"
-#include "ops/cpu/drawn_tokens.h"
 #include "ops/cpu/int4_format.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/packed_format.h"
 #include "ops/cpu/prefaulter.h"
-#include "ops/cpu/sampler.h"
 #include "ops/cpu/thread_pool.h"
 
 namespace pagedinfer {
 
 // The Ops of make_cpu_ops(). Activations are float32; kv_layout.h is the layout of the cache.
-class CpuBackend final : public Ops, private DeviceMemory, private StepProtocol {
+class CpuBackend final : public Ops, private DeviceMemory {
  public:
   explicit CpuBackend(const CpuOptions& options);
 
   DeviceMemory& memory() override { return *this; }
-  StepProtocol& steps() override { return *this; }
+  StepProtocol& steps() override { return steps_; }
   Arithmetic& arithmetic() override { return arithmetic_; }
   Timing& timing() override { return timing_; }
   std::string description() const override;
@@ -48,14 +46,7 @@ class CpuBackend final : public Ops, private DeviceMemory, private StepProtocol 
   void reserve_steps(const StepBounds& bounds, int64_t bytes) override;
   void make_present() override;
   int64_t held_bytes() const override;
-  Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
-  BatchView stage(const Batch& batch) override;
-  void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override;
-  DType activation_type() const override { return DType::kF32; }
   DType bias_type(DType) const override { return DType::kF32; }
-  void run_on_host(int count, const std::function<void(int)>& task) override;
-  Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
-  void collect(Ticket ticket, std::span<DrawnToken> out) override { drawn_.collect(ticket, out); }
 
  private:
   // Calls f(first, count, worker) for the rows of a matrix of weights, in parallel.
@@ -69,12 +60,10 @@ class CpuBackend final : public Ops, private DeviceMemory, private StepProtocol 
   ThreadPool& pool_ = state_.pool;
   CpuTiming timing_{state_};
   CpuArithmetic arithmetic_{state_};
+  CpuSteps steps_{state_};
   std::vector<HostMemory> permanent_;
-  HostMemory kv_;        // the piece that caches lie in
-  int64_t kv_used_ = 0;  // of it
-  Arena scratch_;
-  std::vector<Sampler> samplers_;  // one per thread
-  DrawnTokens drawn_;
+  HostMemory kv_;                // the piece that caches lie in
+  int64_t kv_used_ = 0;          // of it
   int64_t first_positions_ = 0;  // of a cache: made present before they are used
   Prefaulter prefaulter_;        // last: stops before the memory goes
 };
