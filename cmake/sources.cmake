@@ -125,17 +125,14 @@ set(pagedinfer_core_sources
   src/ops/cpu/cpu_attention.cpp
   src/ops/cpu/kv_positions.cpp
   src/ops/cpu/cpu_arithmetic.cpp
-  src/ops/cpu/cpu_arithmetic.cpp
   src/ops/cpu/cpu_backend.cpp
   src/ops/cpu/cpu_experts.cpp
   src/ops/cpu/cpu_gated_matmul.cpp
   src/ops/cpu/cpu_info.cpp
   src/ops/cpu/cpu_matmul.cpp
+  src/ops/cpu/cpu_memory.cpp
   src/ops/cpu/cpu_peaks.cpp
   src/ops/cpu/cpu_steps.cpp
-  src/ops/cpu/cpu_timing.cpp
-  src/ops/cpu/cpu_timing.cpp
-  src/ops/cpu/cpu_timing.cpp
   src/ops/cpu/cpu_timing.cpp
   src/ops/cpu/drawn_tokens.cpp
   src/ops/cpu/host_memory.cpp

@@ -1,31 +1,24 @@
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <vector>
 
 #include "ops/cpu/cpu_arithmetic.h"
-#include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/cpu_state.h"
 #include "ops/cpu/cpu_steps.h"
-#include "ops/cpu/cpu_timing.h"
+#include "ops/cpu/host_memory.h"
 #include "ops/cpu/int4_format.h"
-#include "ops/cpu/kernels.h"
-#include "ops/cpu/packed_format.h"
 #include "ops/cpu/prefaulter.h"
-#include "ops/cpu/thread_pool.h"
+#include "ops/device_memory.h"
 
 namespace pagedinfer {
 
-// The Ops of make_cpu_ops(). Activations are float32; kv_layout.h is the layout of the cache.
-class CpuBackend final : public Ops, private DeviceMemory {
+// The DeviceMemory of make_cpu_ops(): weights and caches, and the sizes of all parts.
+class CpuMemory final : public DeviceMemory {
  public:
-  explicit CpuBackend(const CpuOptions& options);
-
-  DeviceMemory& memory() override { return *this; }
-  StepProtocol& steps() override { return steps_; }
-  Arithmetic& arithmetic() override { return arithmetic_; }
-  Timing& timing() override { return timing_; }
-  std::string description() const override;
+  // REQUIRES: all arguments outlive it.
+  CpuMemory(CpuState& state, CpuArithmetic& arithmetic, CpuSteps& steps)
+      : state_(state), arithmetic_(arithmetic), steps_(steps) {}
 
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
   Tensor upload(Tensor host, DType dtype) override;
@@ -54,13 +47,9 @@ class CpuBackend final : public Ops, private DeviceMemory {
   void for_weight_rows(int64_t rows, const F& f);
   char* take_packed(int64_t bytes);
 
-  CpuState state_;
-  const CpuOptions& options_ = state_.options;
-  const Kernels& kernels_ = state_.kernels;
-  ThreadPool& pool_ = state_.pool;
-  CpuTiming timing_{state_};
-  CpuArithmetic arithmetic_{state_};
-  CpuSteps steps_{state_};
+  CpuState& state_;
+  CpuArithmetic& arithmetic_;
+  CpuSteps& steps_;
   std::vector<HostMemory> permanent_;
   HostMemory kv_;                // the piece that caches lie in
   int64_t kv_used_ = 0;          // of it
