@@ -84,7 +84,7 @@ std::vector<float> multiply_int4(const ProductKernels& kernels, const Int4Case& 
   }
   const auto below = [&](int limit) { return static_cast<int>((*split)() % limit); };
   const int padded = (c.rows + 15) / 16 * 16, groups = (k + 255) / 256;
-  const GuardedBytes packed(size_t(padded) * groups * 256 * 4);  // what CpuBackend has for it
+  const GuardedBytes packed(size_t(padded) * groups * 256 * 4);  // what PackedRows has for it
   const int32_t* const order = column_order(weights);
   for (int first = 0; first < c.rows;) {
     const int last = split ? std::min(c.rows, first + 16 * (1 + below(3))) : c.rows;

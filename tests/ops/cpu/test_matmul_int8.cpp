@@ -83,7 +83,7 @@ std::vector<float> multiply(const ProductKernels& kernels, const Case& c, const 
   }
   const auto below = [&](int n) { return static_cast<int>((*split)() % n); };
   const int padded = (c.rows + 15) / 16 * 16, groups = (c.k + 255) / 256;
-  const GuardedBytes packed(size_t(padded) * groups * 256 * 4);  // what CpuBackend has for it
+  const GuardedBytes packed(size_t(padded) * groups * 256 * 4);  // what PackedRows has for it
   for (int first = 0; first < c.rows;) {
     const int last = split ? std::min(c.rows, first + 16 * (1 + below(3))) : c.rows;
     for (int column = 0; column < c.k;) {
