@@ -13,7 +13,7 @@
 #include "core/error.h"
 #include "kernels/check_rows.h"
 #include "kernels/types.h"
-#include "ops/cuda/cuda_memory.h"
+#include "ops/cuda/cuda_owner.h"
 #include "ops/cuda/graph_capture.h"
 
 namespace pagedinfer {

@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "kernels/launch.cuh"
-#include "ops/cuda/cuda_memory.h"
+#include "ops/cuda/cuda_owner.h"
 #include "tests/support/cuda_support.h"
 #include "tests/support/ops_support.h"
 

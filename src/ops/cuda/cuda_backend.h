@@ -7,8 +7,8 @@
 
 #include "kernels/attention_plan.h"
 #include "kernels/kv_layout.h"
-#include "ops/cuda/cuda_memory.h"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/cuda_owner.h"
 #include "ops/cuda/device_arena.h"
 #include "ops/cuda/drawn_arrays.h"
 #include "ops/cuda/graph_capture.h"

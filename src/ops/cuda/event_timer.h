@@ -3,7 +3,7 @@
 #include <deque>
 #include <vector>
 
-#include "ops/cuda/cuda_memory.h"
+#include "ops/cuda/cuda_owner.h"
 #include "ops/timing.h"
 
 namespace pagedinfer {

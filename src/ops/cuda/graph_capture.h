@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/cuda/cuda_memory.h"
+#include "ops/cuda/cuda_owner.h"
 
 namespace pagedinfer {
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "ops/cuda/cuda_memory.h"
+#include "ops/cuda/cuda_owner.h"
 
 namespace pagedinfer {
 
