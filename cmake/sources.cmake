@@ -303,6 +303,8 @@ set(pagedinfer_cuda_sources
   src/ops/cuda/cuda_arithmetic.cpp
   src/ops/cuda/cuda_backend.cpp
   src/ops/cuda/cuda_experts.cpp
+  src/ops/cuda/cuda_piece.cpp
+  src/ops/cuda/cuda_timing.cpp
   src/ops/cuda/device_error.cpp
   src/ops/cuda/event_timer.cpp
   src/ops/cuda/graph_capture.cpp

@@ -195,7 +195,7 @@ void CudaBackend::prepare(std::span<const InputProducts> announced) {
                               .workspace = fixed_.product_workspace,
                               .memory = [&](int64_t bytes) -> char* {
                                 // No step has been computed: the cache is empty.
-                                for (Piece* piece : {&kv_, &steps_}) {
+                                for (CudaPiece* piece : {&kv_, &steps_}) {
                                   piece->arena.end_step();
                                   if (const auto offset = piece->arena.take_step(bytes)) {
                                     return piece->memory.get() + *offset;

@@ -13,7 +13,6 @@
 #include "kernels/int8_panels.h"
 #include "kernels/sample.h"
 #include "ops/cuda/cublas_lt.h"
-#include "ops/cuda/event_timer.h"
 #include "ops/cuda/machine_code.h"
 #include "ops/cuda/step_arrays.h"
 #include "ops/cuda/step_memory.h"
@@ -113,16 +112,7 @@ std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options) {
 }
 
 CudaBackend::CudaBackend(const CudaOptions& options)
-    : options_(options),
-      device_([&] {
-        check_cuda(cudaSetDevice(options.device), "to choose a GPU");
-        cudaDeviceProp properties = {};
-        check_cuda(cudaGetDeviceProperties(&properties, options.device), "to look at the GPU");
-        return properties;
-      }()),
-      stream_(make_stream()),
-      products_(options.deterministic),
-      capture_(stream_.get()) {
+    : state_(options), products_(options.deterministic), capture_(stream_.get()) {
   CHECK(options.compute != DType::kI32);
 }
 
@@ -148,69 +138,50 @@ std::optional<Capacity> CudaBackend::capacity() const {
   return Capacity{static_cast<int64_t>(total), static_cast<int64_t>(free)};
 }
 
-CudaBackend::Piece CudaBackend::take_piece(int64_t bytes, const char* what) {
-  return {take_device(bytes, fmt::format("{} bytes for {}", bytes, what).c_str()),
-          DeviceArena(bytes)};
-}
-
-char* CudaBackend::take(Piece& piece, int64_t bytes, int64_t alignment, const char* what) {
-  if (const auto offset = piece.arena.take_permanent(bytes, alignment)) {
-    return piece.memory.get() + *offset;
-  }
-  throw Error(fmt::format("out of GPU memory: {} takes {} bytes, {} of {} were planned and taken",
-                          what, bytes, piece.arena.permanent(), piece.arena.size()));
-}
-
-char* CudaBackend::take_step(int64_t bytes, const char* what) {
-  if (const auto offset = steps_.arena.take_step(bytes)) return steps_.memory.get() + *offset;
-  throw Error(fmt::format("out of GPU memory: {} of a step takes {} bytes more than was planned",
-                          what, bytes));
-}
-
 void CudaBackend::wait(const char* what) { check_cuda(cudaStreamSynchronize(stream_.get()), what); }
 
 void CudaBackend::reserve_weights(int64_t bytes) {
   CHECK(weights_.memory.get() == nullptr);
   constexpr int64_t kNotPlanned = int64_t{1} << 20;  // tables of a few KiB
-  weights_ = take_piece(bytes + kNotPlanned, "weights");
+  weights_ = CudaPiece(bytes + kNotPlanned, "weights");
   fixed_.weights = Staging(std::min(kUploadBytes, bytes + kNotPlanned));
 }
 
 void CudaBackend::reserve_kv(int64_t bytes) {
   CHECK(kv_.memory.get() == nullptr);
-  kv_ = take_piece(align_up(bytes, DeviceArena::kStepAlignment), "the KV cache");
+  kv_ = CudaPiece(align_up(bytes, DeviceArena::kStepAlignment), "the KV cache");
 }
 
 void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   CHECK(steps_.memory.get() == nullptr);
   bounds_ = bounds;
   products_.set_max_rows(bounds.tokens);
-  steps_ = take_piece(bytes, "steps");
+  steps_ = CudaPiece(bytes, "steps");
 
   constexpr int64_t kAligned = DeviceArena::kStepAlignment;
   const StepMemory planned(bounds, options_.compute);
   fixed_.sample_bytes = planned.sample_lists;
-  fixed_.product_workspace = take(steps_, planned.products, kAligned, "the products' workspace");
+  fixed_.product_workspace = steps_.take(planned.products, kAligned, "the products' workspace");
   fixed_.int8_bytes = planned.int8_input;
-  fixed_.int8_input = take(steps_, fixed_.int8_bytes, kAligned, "the input of products in int8");
+  fixed_.int8_input = steps_.take(fixed_.int8_bytes, kAligned, "the input of products in int8");
   fixed_.expert_gate_bytes = planned.expert_gates;
   fixed_.expert_output_bytes = planned.expert_outputs;
-  fixed_.expert_gates = take(steps_, planned.expert_gates, kAligned, "experts");
-  char* const outputs = take(steps_, planned.expert_outputs, kAligned, "experts");
+  fixed_.expert_gates = steps_.take(planned.expert_gates, kAligned, "experts");
+  char* const outputs = steps_.take(planned.expert_outputs, kAligned, "experts");
   fixed_.expert_outputs = reinterpret_cast<float*>(outputs);
   fixed_.array_bytes = align_up(planned.arrays, kAligned);
-  fixed_.arrays = take(steps_, fixed_.array_bytes + fixed_.sample_bytes, kAligned, "a batch");
+  fixed_.arrays = steps_.take(fixed_.array_bytes + fixed_.sample_bytes, kAligned, "a batch");
   fixed_.mask_bytes = planned.masks;
-  fixed_.masks = take(steps_, fixed_.mask_bytes, kAligned, "masks of tokens");
+  fixed_.masks = steps_.take(fixed_.mask_bytes, kAligned, "masks of tokens");
   for (Drawn& drawn : fixed_.drawn) {
     const int64_t size = planned.drawn / std::ssize(fixed_.drawn);
-    drawn.block = take(steps_, size, kAligned, "sampling");
+    drawn.block = steps_.take(size, kAligned, "sampling");
     drawn.on_host = take_pinned(size, "for sampled tokens");
     drawn.is_copied = make_event();
   }
-  char* const copies = take(steps_, planned.copies, kAligned, "copies in the cache");
+  char* const copies = steps_.take(planned.copies, kAligned, "copies in the cache");
   fixed_.copy_arrays = reinterpret_cast<int32_t*>(copies);
-  char* const counters = take(steps_, planned.counters, kAligned, "attention");
+  char* const counters = steps_.take(planned.counters, kAligned, "attention");
   fixed_.counters = reinterpret_cast<uint32_t*>(counters);
   check_cuda(cudaMemsetAsync(counters, 0, static_cast<size_t>(planned.counters), stream_.get()),
              "memory for attention");
@@ -225,14 +196,14 @@ int64_t CudaBackend::workspace_bytes(const StepBounds& bounds) const {
 
 Tensor CudaBackend::allocate(DType dtype, int64_t rows, int64_t cols) {
   const int64_t bytes = rows * cols * size_of(dtype);
-  char* const data = take(weights_, bytes, DeviceArena::kPermanentAlignment, "a tensor");
+  char* const data = weights_.take(bytes, DeviceArena::kPermanentAlignment, "a tensor");
   check_cuda(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), stream_.get()), "a tensor");
   return {data, dtype, rows, cols, cols};
 }
 
 Tensor CudaBackend::upload(Tensor host, DType dtype) {
-  char* const data = take(weights_, host.rows * host.cols * size_of(dtype),
-                          DeviceArena::kPermanentAlignment, "a weight");
+  char* const data = weights_.take(host.rows * host.cols * size_of(dtype),
+                                   DeviceArena::kPermanentAlignment, "a weight");
   upload_rows(host, dtype, data, fixed_.weights, stream_.get());
   return {data, dtype, host.rows, host.cols, host.cols};
 }
@@ -245,12 +216,12 @@ Tensor CudaBackend::upload_matrix(const RowSource& source, DType dtype) {
   const int64_t rows = source.rows, cols = source.cols;
   if (dtype != DType::kI8) {
     char* const data =
-        take(weights_, rows * cols * size_of(dtype), DeviceArena::kPermanentAlignment, "a weight");
+        weights_.take(rows * cols * size_of(dtype), DeviceArena::kPermanentAlignment, "a weight");
     upload_rows(source, dtype, data, fixed_.weights, stream_.get());
     return {data, dtype, rows, cols, cols};
   }
   const int64_t panel = kernels::int8_weight_panel_bytes(cols);
-  char* const data = take(weights_, kernels::int8_panels(rows) * panel, kInt8Alignment, "a weight");
+  char* const data = weights_.take(kernels::int8_panels(rows) * panel, kInt8Alignment, "a weight");
   upload_int8(source, data, fixed_.weights, stream_.get());
   return {data, dtype, rows, cols, panel, Layout::kPanels};
 }
@@ -271,7 +242,7 @@ KvLayer CudaBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_
   const int64_t rows = kv_heads * num_positions;
   const auto tensor = [&](DType type, int64_t cols) {
     char* const data =
-        take(kv_, rows * cols * size_of(type), DeviceArena::kStepAlignment, "the KV cache");
+        kv_.take(rows * cols * size_of(type), DeviceArena::kStepAlignment, "the KV cache");
     return Tensor{data, type, rows, cols, cols};
   };
   const int64_t cols = kernels::kv_row_elements(head_dim, static_cast<int>(size_of(dtype)));
@@ -302,18 +273,8 @@ int64_t CudaBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_d
 }
 
 Tensor CudaBackend::scratch(DType dtype, int64_t rows, int64_t cols) {
-  return {take_step(rows * cols * size_of(dtype), "the activations"), dtype, rows, cols, cols};
-}
-
-std::unique_ptr<DeviceTimer> CudaBackend::make_timer(std::function<double()>) {
-  return std::make_unique<EventTimer>(stream_.get());
-}
-
-void CudaBackend::copy(Tensor from, Tensor to) {
-  CHECK(from.stride == from.cols && to.stride == to.cols && from.bytes() == to.bytes());
-  check_cuda(cudaMemcpyAsync(to.data, from.data, static_cast<size_t>(from.bytes()),
-                             cudaMemcpyDeviceToDevice, stream_.get()),
-             "a copy on the GPU");
+  return {steps_.take_step(rows * cols * size_of(dtype), "the activations"), dtype, rows, cols,
+          cols};
 }
 
 BatchView CudaBackend::stage(const Batch& batch) {
@@ -334,7 +295,7 @@ BatchView CudaBackend::stage(const Batch& batch) {
   char* const host = fixed_.step.next();
   pack(batch, step_.plans, step_.shape, reinterpret_cast<int32_t*>(host));
   // The settings follow if all of them fit.
-  step_.rows = {};
+  sent_rows_ = {};
   int64_t sent = bytes;
   if (!rows.empty() &&
       sample_arrays_.fill(rows, 0, bounds_.vocab, fixed_.sample_bytes) == rows.size() &&
@@ -342,8 +303,8 @@ BatchView CudaBackend::stage(const Batch& batch) {
     const int64_t offset = align_up(bytes, DeviceArena::kStepAlignment);
     sample_arrays_.pack(host + offset);
     sent = offset + sample_arrays_.layout().bytes;
-    step_.rows = rows;
-    step_.row_settings = fixed_.arrays + offset;
+    sent_rows_ = rows;
+    row_settings_ = fixed_.arrays + offset;
   }
   fixed_.step.send(packed, sent, stream_.get());
   const auto is_placeholder = [](TokenId token) { return token < 0; };
@@ -364,7 +325,7 @@ BatchView CudaBackend::stage(const Batch& batch) {
   const int64_t workspace = bounds_.kv_heads == 0 ? 0
                                                   : kernels::attention_workspace_bytes(
                                                         states, bounds_.kv_heads, bounds_.head_dim);
-  step_.attention_workspace = take_step(workspace, "attention");
+  step_.attention_workspace = steps_.take_step(workspace, "attention");
   return {.copies = batch.copies,
           .tokens = column(at.tokens),
           .positions = column(at.positions),
@@ -394,7 +355,7 @@ Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& q
   CHECK(queued.arrays == step_.arrays && queued.scratch_begin == before);
   CHECK(queued.attention_workspace == step_.attention_workspace);
   steps_.arena.return_to(before);
-  static_cast<void>(take_step(queued.scratch_bytes, "the activations"));
+  static_cast<void>(steps_.take_step(queued.scratch_bytes, "the activations"));
   return queued.out;
 }
 
@@ -420,9 +381,9 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
   CHECK(std::ssize(rows) <= bounds_.sequences && logits.rows <= bounds_.sequences);
   for (const SampleRow& row : rows) CHECK(row.logits_row < logits.rows);
   CHECK(logits.dtype == DType::kF32);
-  const bool came_with_batch = !rows.empty() && rows.data() == step_.rows.data() &&
-                               rows.size() == step_.rows.size() && logits.cols == bounds_.vocab;
-  step_.rows = {};
+  const bool came_with_batch = !rows.empty() && rows.data() == sent_rows_.data() &&
+                               rows.size() == sent_rows_.size() && logits.cols == bounds_.vocab;
+  sent_rows_ = {};
   const Drawn& before = fixed_.drawn[latest_ % 2];
   Drawn& drawn = fixed_.drawn[(latest_ + 1) % 2];
   const DrawnLayout out(bounds_.sequences);
@@ -433,9 +394,9 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
   };
   size_t num_candidates = 0;  // of the launches before
   char* const workspace =
-      take_step(kernels::sample_workspace_bytes(std::ssize(rows), logits.cols), "sampling");
+      steps_.take_step(kernels::sample_workspace_bytes(std::ssize(rows), logits.cols), "sampling");
   for (size_t first = 0; first < rows.size();) {
-    char* settings = step_.row_settings;
+    char* settings = row_settings_;
     size_t count = rows.size();
     if (!came_with_batch) {
       settings = fixed_.arrays + fixed_.array_bytes;

@@ -9,6 +9,8 @@
 #include "kernels/kv_layout.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/cuda_owner.h"
+#include "ops/cuda/cuda_state.h"
+#include "ops/cuda/cuda_timing.h"
 #include "ops/cuda/device_arena.h"
 #include "ops/cuda/drawn_arrays.h"
 #include "ops/cuda/graph_capture.h"
@@ -28,8 +30,7 @@ namespace pagedinfer {
 class CudaBackend final : public CudaOps,
                           private DeviceMemory,
                           private StepProtocol,
-                          private Arithmetic,
-                          private Timing {
+                          private Arithmetic {
  public:
   explicit CudaBackend(const CudaOptions& options);
   ~CudaBackend() override;
@@ -37,7 +38,7 @@ class CudaBackend final : public CudaOps,
   DeviceMemory& memory() override { return *this; }
   StepProtocol& steps() override { return *this; }
   Arithmetic& arithmetic() override { return *this; }
-  Timing& timing() override { return *this; }
+  Timing& timing() override { return timing_; }
   std::string description() const override;
   std::string device_name() const override { return device_.name; }
   std::string arithmetic_name() const override;
@@ -68,8 +69,6 @@ class CudaBackend final : public CudaOps,
   void expect(std::span<const SampleRow> rows) override { expected_ = rows; }
   BatchView stage(const Batch& batch) override;
   void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override;
-  std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock) override;
-  void copy(Tensor from, Tensor to) override;
   Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override;
   void run_on_host(int count, const std::function<void(int)>& task) override {
     run_host_tasks(count, task);
@@ -120,11 +119,6 @@ class CudaBackend final : public CudaOps,
 
     int32_t* tokens() const { return reinterpret_cast<int32_t*>(block); }
   };
-  // One piece of the device's memory.
-  struct Piece {
-    DeviceBytes memory = {};
-    DeviceArena arena = {};
-  };
   // Buffers that reserve_weights() and reserve_steps() allocate on host and device beside the
   // tensors.
   struct Fixed {
@@ -148,20 +142,6 @@ class CudaBackend final : public CudaOps,
     CudaEvent masks_are_read = {};  // by the samples before
     int64_t sample_bytes = 0;
   };
-  // What stage() has prepared for the current step: the attention plans, the shape and layout of
-  // the step's arrays, and pointers to these arrays and the workspace on the device.
-  struct Step {
-    std::vector<kernels::AttentionPlan> plans = {};
-    StepShape shape = {};
-    StepArrays at = {};
-    int32_t* arrays = nullptr;
-    char* attention_workspace = nullptr;
-    // The rows whose settings are in sample_arrays_ and were sent with the batch, and the place
-    // where the settings begin.
-    std::span<const SampleRow> rows = {};
-    char* row_settings = nullptr;
-  };
-
   // The result of queueing a step, and the addresses with which it was queued.
   struct Queued {
     const void *arrays = nullptr, *attention_workspace = nullptr;
@@ -171,9 +151,6 @@ class CudaBackend final : public CudaOps,
 
   static constexpr size_t kMaxGraphs = 64;
 
-  static Piece take_piece(int64_t bytes, const char* what);
-  static char* take(Piece& piece, int64_t bytes, int64_t alignment, const char* what);
-  char* take_step(int64_t bytes, const char* what);
   void wait(const char* what);
   // Sends the masks that sample_arrays_ has, and returns where they are.
   const uint32_t* send_masks(int64_t vocab);
@@ -185,17 +162,23 @@ class CudaBackend final : public CudaOps,
   void norm(Tensor x, Tensor x_weight, kernels::Matrix residual, Tensor weight, float offset,
             float eps, Tensor out);
 
-  const CudaOptions options_;
-  const cudaDeviceProp device_;
-  CudaStream stream_;
-  CudaProducts products_;
+  CudaState state_;
+  const CudaOptions& options_ = state_.options;
+  const cudaDeviceProp& device_ = state_.device;
+  const CudaStream& stream_ = state_.stream;
+  StepBounds& bounds_ = state_.bounds;
+  CudaPiece &kv_ = state_.kv_piece, &steps_ = state_.step_piece;
+  CudaState::Step& step_ = state_.step;
+  CudaTiming timing_{state_};
 
-  StepBounds bounds_ = {};
-  Piece weights_, kv_;
-  Piece steps_;  // the buffers of all steps grow from its beginning, of one step from its end
+  CudaProducts products_;
+  CudaPiece weights_;
   Fixed fixed_;
-  Step step_;
   SampleArrays sample_arrays_;
+  // The rows whose settings are in sample_arrays_ and were sent with the batch, and the place where
+  // the settings begin.
+  std::span<const SampleRow> sent_rows_ = {};
+  char* row_settings_ = nullptr;
   std::span<const SampleRow> expected_ = {};
   Ticket latest_ = 0;
   GraphCapture capture_;
