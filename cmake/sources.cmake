@@ -309,6 +309,7 @@ set(pagedinfer_cuda_sources
   src/ops/cuda/event_timer.cpp
   src/ops/cuda/graph_capture.cpp
   src/ops/cuda/host_tasks.cpp
+  src/ops/cuda/int8_products.cpp
   src/ops/cuda/product_cache.cpp
   src/ops/cuda/product_library.cpp
   src/ops/cuda/product_proof.cpp

@@ -11,8 +11,10 @@
 #include "kernels/attention.h"
 #include "kernels/drawn_tokens.h"
 #include "kernels/int8_panels.h"
+#include "kernels/kv.h"
 #include "kernels/sample.h"
 #include "ops/cuda/cublas_lt.h"
+#include "ops/cuda/kernel_arguments.h"
 #include "ops/cuda/machine_code.h"
 #include "ops/cuda/step_arrays.h"
 #include "ops/cuda/step_memory.h"
@@ -111,8 +113,7 @@ std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options) {
   return std::make_unique<CudaBackend>(options);
 }
 
-CudaBackend::CudaBackend(const CudaOptions& options)
-    : state_(options), products_(options.deterministic), capture_(stream_.get()) {
+CudaBackend::CudaBackend(const CudaOptions& options) : state_(options), capture_(stream_.get()) {
   CHECK(options.compute != DType::kI32);
 }
 
@@ -124,12 +125,6 @@ CudaBackend::~CudaBackend() {
 std::string CudaBackend::description() const {
   return fmt::format("cuda ({}, {}{})", device_.name, name_of(options_.compute),
                      options_.deterministic ? ", deterministic" : "");
-}
-
-std::string CudaBackend::arithmetic_name() const {
-  std::string name = fmt::format("{}, cuBLAS {}", device_.name, products_.library().version());
-  if (products_.choices()) name += fmt::format(", products {:016x}", products_.choices_hash());
-  return name;
 }
 
 std::optional<Capacity> CudaBackend::capacity() const {
@@ -155,20 +150,12 @@ void CudaBackend::reserve_kv(int64_t bytes) {
 void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   CHECK(steps_.memory.get() == nullptr);
   bounds_ = bounds;
-  products_.set_max_rows(bounds.tokens);
   steps_ = CudaPiece(bytes, "steps");
 
   constexpr int64_t kAligned = DeviceArena::kStepAlignment;
   const StepMemory planned(bounds, options_.compute);
+  arithmetic_.reserve(planned);
   fixed_.sample_bytes = planned.sample_lists;
-  fixed_.product_workspace = steps_.take(planned.products, kAligned, "the products' workspace");
-  fixed_.int8_bytes = planned.int8_input;
-  fixed_.int8_input = steps_.take(fixed_.int8_bytes, kAligned, "the input of products in int8");
-  fixed_.expert_gate_bytes = planned.expert_gates;
-  fixed_.expert_output_bytes = planned.expert_outputs;
-  fixed_.expert_gates = steps_.take(planned.expert_gates, kAligned, "experts");
-  char* const outputs = steps_.take(planned.expert_outputs, kAligned, "experts");
-  fixed_.expert_outputs = reinterpret_cast<float*>(outputs);
   fixed_.array_bytes = align_up(planned.arrays, kAligned);
   fixed_.arrays = steps_.take(fixed_.array_bytes + fixed_.sample_bytes, kAligned, "a batch");
   fixed_.mask_bytes = planned.masks;
@@ -181,10 +168,6 @@ void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   }
   char* const copies = steps_.take(planned.copies, kAligned, "copies in the cache");
   fixed_.copy_arrays = reinterpret_cast<int32_t*>(copies);
-  char* const counters = steps_.take(planned.counters, kAligned, "attention");
-  fixed_.counters = reinterpret_cast<uint32_t*>(counters);
-  check_cuda(cudaMemsetAsync(counters, 0, static_cast<size_t>(planned.counters), stream_.get()),
-             "memory for attention");
   fixed_.copies = Staging(planned.copies);
   fixed_.step = Staging(fixed_.array_bytes + fixed_.sample_bytes);
   fixed_.samples = Staging(fixed_.sample_bytes);
@@ -357,6 +340,32 @@ Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& q
   steps_.arena.return_to(before);
   static_cast<void>(steps_.take_step(queued.scratch_bytes, "the activations"));
   return queued.out;
+}
+
+void CudaBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache) {
+  for (size_t first = 0; first < batch.copies.size(); first += kCopiesAtOnce) {
+    const auto copies =
+        batch.copies.subspan(first, std::min<size_t>(kCopiesAtOnce, batch.copies.size() - first));
+    const size_t count = copies.size();
+    auto* const host = reinterpret_cast<int32_t*>(fixed_.copies.next());
+    for (size_t i = 0; i < count; ++i) {
+      host[i] = copies[i].source;
+      host[count + i] = copies[i].destination;
+      host[2 * count + i] = copies[i].count;
+    }
+    fixed_.copies.send(fixed_.copy_arrays, static_cast<int64_t>(3 * count * sizeof(int32_t)),
+                       stream_.get());
+    for (const KvLayer& layer : cache) {
+      kernels::launch_copy_kv({.type = type_of(options_.compute),
+                               .from = fixed_.copy_arrays,
+                               .to = fixed_.copy_arrays + count,
+                               .counts = fixed_.copy_arrays + 2 * count,
+                               .num_copies = static_cast<int>(count),
+                               .cache = cache_of(layer)},
+                              stream_.get());
+    }
+    check_cuda(cudaGetLastError(), "copies in the cache");
+  }
 }
 
 const uint32_t* CudaBackend::send_masks(int64_t vocab) {

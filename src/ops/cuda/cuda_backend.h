@@ -7,6 +7,7 @@
 
 #include "kernels/attention_plan.h"
 #include "kernels/kv_layout.h"
+#include "ops/cuda/cuda_arithmetic.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/cuda_owner.h"
 #include "ops/cuda/cuda_state.h"
@@ -15,7 +16,6 @@
 #include "ops/cuda/drawn_arrays.h"
 #include "ops/cuda/graph_capture.h"
 #include "ops/cuda/host_tasks.h"
-#include "ops/cuda/products.h"
 #include "ops/cuda/sample_arrays.h"
 #include "ops/cuda/staging.h"
 #include "ops/cuda/step_arrays.h"
@@ -27,22 +27,21 @@ namespace pagedinfer {
 // The Ops of make_cuda_ops(). Activations have the type of computation; matrices and the cache have
 // this type or int8; weights of norms, rope tables and logits are float32. kernels/kv_layout.h
 // defines the layout of the cache, kernels/int8_panels.h the layout of matrices in int8.
-class CudaBackend final : public CudaOps,
-                          private DeviceMemory,
-                          private StepProtocol,
-                          private Arithmetic {
+class CudaBackend final : public CudaOps, private DeviceMemory, private StepProtocol {
  public:
   explicit CudaBackend(const CudaOptions& options);
   ~CudaBackend() override;
 
   DeviceMemory& memory() override { return *this; }
   StepProtocol& steps() override { return *this; }
-  Arithmetic& arithmetic() override { return *this; }
+  Arithmetic& arithmetic() override { return arithmetic_; }
   Timing& timing() override { return timing_; }
   std::string description() const override;
   std::string device_name() const override { return device_.name; }
-  std::string arithmetic_name() const override;
-  std::optional<ProductChoices> product_choices() const override { return products_.choices(); }
+  std::string arithmetic_name() const override { return arithmetic_.name(); }
+  std::optional<ProductChoices> product_choices() const override {
+    return arithmetic_.product_choices();
+  }
   std::optional<Capacity> capacity() const override;
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
@@ -76,33 +75,6 @@ class CudaBackend final : public CudaOps,
   bool may_replay() const override { return options_.graphs && only_decodes(step_.shape); }
   DType activation_type() const override { return options_.compute; }
 
-  void embed(Tensor table, Tensor tokens, float scale, Tensor out) override;
-  void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) override;
-  void add(Tensor x, Tensor y) override;
-  void add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps,
-                    Tensor out) override;
-  void norm_add_rms_norm(Tensor x, Tensor y, Tensor y_weight, Tensor weight, float offset,
-                         float eps, Tensor out) override;
-  void add_bias(Tensor x, Tensor bias) override;
-  void matmul(Tensor x, std::span<const Product> products) override;
-  void prepare(std::span<const InputProducts> products) override;
-  void scale(Tensor x, float factor) override;
-  void softcap(Tensor x, float cap) override;
-  void rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) override;
-  void rope(Tensor x, Tensor table, int head_dim) override;
-  void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;
-  void route(Tensor x, const Router& router, const ExpertChoice& choice) override;
-  void group_by_expert(const ExpertChoice& choice, const ExpertGroups& groups) override;
-  std::span<const int32_t> starts_on_host(const ExpertGroups&) const override { return {}; }
-  void multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
-                        std::span<const Expert> experts, Activation activation,
-                        const ClampedSwish& swish, Tensor out) override;
-  void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override;
-  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
-                           const RopeTables& tables, Tensor slot_mapping, KvLayer cache) override;
-  void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
-                 Tensor out) override;
-  void gather_rows(Tensor x, Tensor indices, Tensor out) override;
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
   void collect(Ticket ticket, std::span<DrawnToken> out) override;
 
@@ -122,18 +94,11 @@ class CudaBackend final : public CudaOps,
   // Buffers that reserve_weights() and reserve_steps() allocate on host and device beside the
   // tensors.
   struct Fixed {
-    char* product_workspace = nullptr;
-    char* int8_input = nullptr;  // of the product that is computed
-    int64_t int8_bytes = 0;
-    char* expert_gates = nullptr;
-    float* expert_outputs = nullptr;
-    int64_t expert_gate_bytes = 0, expert_output_bytes = 0;
     char* arrays = nullptr;   // of a step, followed by the settings of its samples
     int64_t array_bytes = 0;  // of a step, at most
     char* masks = nullptr;    // of sampled rows
     int64_t mask_bytes = 0;
     int32_t* copy_arrays = nullptr;   // of copy_kv(): sources, destinations, counts
-    uint32_t* counters = nullptr;     // AttentionArgs::counters
     std::array<Drawn, 2> drawn = {};  // by the latest two sample(), alternately
     Staging weights = {}, step = {}, samples = {}, copies = {};
     // From the first mask on. Masks are sent in a stream of their own, while the step is computed.
@@ -154,13 +119,6 @@ class CudaBackend final : public CudaOps,
   void wait(const char* what);
   // Sends the masks that sample_arrays_ has, and returns where they are.
   const uint32_t* send_masks(int64_t vocab);
-  // Makes x the input of multiply_int8(), for all products of x that follow.
-  void quantize(Tensor x);
-  void multiply_int8(Tensor x, const Product& product);
-  // Unless residual.data is null, residual += x first, and the sum is normalized. Unless x_weight
-  // is empty, x is normalized before that.
-  void norm(Tensor x, Tensor x_weight, kernels::Matrix residual, Tensor weight, float offset,
-            float eps, Tensor out);
 
   CudaState state_;
   const CudaOptions& options_ = state_.options;
@@ -169,9 +127,9 @@ class CudaBackend final : public CudaOps,
   StepBounds& bounds_ = state_.bounds;
   CudaPiece &kv_ = state_.kv_piece, &steps_ = state_.step_piece;
   CudaState::Step& step_ = state_.step;
+  CudaArithmetic arithmetic_{state_};
   CudaTiming timing_{state_};
 
-  CudaProducts products_;
   CudaPiece weights_;
   Fixed fixed_;
   SampleArrays sample_arrays_;

@@ -1,11 +1,12 @@
-// CudaBackend's operations of experts.
+#include "ops/cuda/cuda_experts.h"
+
 #include <algorithm>
 #include <vector>
 
 #include "core/check.h"
 #include "kernels/expert_choice.h"
 #include "kernels/expert_products.h"
-#include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/device_arena.h"
 #include "ops/cuda/kernel_arguments.h"
 
 namespace pagedinfer {
@@ -29,7 +30,15 @@ kernels::ExpertGate gate_of(Activation activation) {
 
 }  // namespace
 
-void CudaBackend::route(Tensor x, const Router& router, const ExpertChoice& choice) {
+void CudaExperts::reserve(const StepMemory& planned) {
+  constexpr int64_t kAligned = DeviceArena::kStepAlignment;
+  gate_bytes_ = planned.expert_gates;
+  output_bytes_ = planned.expert_outputs;
+  gates_ = state_.step_piece.take(gate_bytes_, kAligned, kWhat);
+  outputs_ = reinterpret_cast<float*>(state_.step_piece.take(output_bytes_, kAligned, kWhat));
+}
+
+void CudaExperts::route(Tensor x, const Router& router, const ExpertChoice& choice) {
   CHECK(router.weight.cols == x.cols && router.choices() == choice.experts.cols);
   CHECK(choice.experts.stride == router.choices() && choice.weights.stride == router.choices());
   CHECK(choice.experts.dtype == DType::kI32 && router.weight.dtype == DType::kF32);
@@ -47,24 +56,24 @@ void CudaBackend::route(Tensor x, const Router& router, const ExpertChoice& choi
        .has_shared = router.has_shared,
        .chosen = choice.experts.row<int32_t>(0),
        .weights = const_cast<float*>(floats(choice.weights))},
-      stream_.get());
+      state_.stream.get());
   check_launch("a choice of experts");
 }
 
-void CudaBackend::group_by_expert(const ExpertChoice& choice, const ExpertGroups& groups) {
+void CudaExperts::group(const ExpertChoice& choice, const ExpertGroups& groups) {
   CHECK(groups.numbers.cols == choice.experts.rows * choice.experts.cols);
   kernels::launch_group_by_expert({.chosen = ints(choice.experts),
                                    .numbers = groups.numbers.row<int32_t>(0),
                                    .starts = groups.starts.row<int32_t>(0),
                                    .num_choices = static_cast<int>(groups.numbers.cols),
                                    .experts = static_cast<int>(groups.starts.cols) - 1},
-                                  stream_.get());
+                                  state_.stream.get());
   check_launch("rows by expert");
 }
 
-void CudaBackend::multiply_experts(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
-                                   std::span<const Expert> experts, Activation activation,
-                                   const ClampedSwish& swish, Tensor out) {
+void CudaExperts::multiply(Tensor x, const ExpertChoice& choice, const ExpertGroups& groups,
+                           std::span<const Expert> experts, Activation activation,
+                           const ClampedSwish& swish, Tensor out) {
   CHECK(same_shape(x, out) && std::ssize(experts) + 1 == groups.starts.cols);
   CHECK(choice.weights.rows == x.rows && choice.weights.stride == choice.weights.cols);
   const DType stored = experts.front().gate.dtype;
@@ -88,13 +97,13 @@ void CudaBackend::multiply_experts(Tensor x, const ExpertChoice& choice, const E
     width = std::max(width, expert.gate.rows);
   }
   const int64_t rows = x.rows * choice.weights.cols;
-  const Tensor gated = {fixed_.expert_gates, x.dtype, rows, width, width};
-  CHECK(gated.bytes() <= fixed_.expert_gate_bytes);
-  CHECK(rows * x.cols * size_of(DType::kF32) <= fixed_.expert_output_bytes);
+  const Tensor gated = {gates_, x.dtype, rows, width, width};
+  CHECK(gated.bytes() <= gate_bytes_);
+  CHECK(rows * x.cols * size_of(DType::kF32) <= output_bytes_);
   const kernels::ExpertProductsArgs args = {.type = type_of(x.dtype),
                                             .is_int8 = is_int8,
                                             .x = matrix(x),
-                                            .panels = fixed_.int8_input,
+                                            .panels = int8_.input(),
                                             .num_rows = x.rows,
                                             .cols = x.cols,
                                             .choices = static_cast<int>(choice.weights.cols),
@@ -106,14 +115,14 @@ void CudaBackend::multiply_experts(Tensor x, const ExpertChoice& choice, const E
                                             .alpha = swish.alpha,
                                             .limit = swish.limit,
                                             .gated = gated.data,
-                                            .outputs = fixed_.expert_outputs,
+                                            .outputs = outputs_,
                                             .out = matrix(out)};
-  if (is_int8) quantize(x);
-  kernels::launch_expert_gates(args, matrices, stream_.get());
+  if (is_int8) int8_.quantize(x);
+  kernels::launch_expert_gates(args, matrices, state_.stream.get());
   check_launch(kWhat);
-  if (is_int8) quantize(gated);
-  kernels::launch_expert_outputs(args, matrices, stream_.get());
-  kernels::launch_expert_sum(args, stream_.get());
+  if (is_int8) int8_.quantize(gated);
+  kernels::launch_expert_outputs(args, matrices, state_.stream.get());
+  kernels::launch_expert_sum(args, state_.stream.get());
   check_launch(kWhat);
 }
 

@@ -3,8 +3,10 @@
 
 #include "core/check.h"
 #include "core/tensor.h"
+#include "kernels/kv.h"
 #include "kernels/types.h"
 #include "ops/cuda/device_error.h"
+#include "ops/kv_layer.h"
 
 namespace pagedinfer {
 
@@ -32,6 +34,16 @@ inline const int32_t* ints(const Tensor& x) {
 }
 inline bool same_shape(const Tensor& a, const Tensor& b) {
   return a.rows == b.rows && a.cols == b.cols && a.dtype == b.dtype;
+}
+
+inline kernels::KvCache cache_of(const KvLayer& layer) {
+  return {.k = layer.k.data,
+          .v = layer.v.data,
+          .kv_heads = layer.kv_heads,
+          .head_dim = layer.head_dim,
+          .num_positions = layer.num_positions,
+          .k_scale = static_cast<float*>(layer.k_scale.data),
+          .v_scale = static_cast<float*>(layer.v_scale.data)};
 }
 
 // Throws Error if the kernel of `what` could not be queued.
