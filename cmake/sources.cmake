@@ -304,6 +304,7 @@ set(pagedinfer_cuda_sources
   src/ops/cuda/cuda_backend.cpp
   src/ops/cuda/cuda_experts.cpp
   src/ops/cuda/cuda_piece.cpp
+  src/ops/cuda/cuda_steps.cpp
   src/ops/cuda/cuda_timing.cpp
   src/ops/cuda/device_error.cpp
   src/ops/cuda/event_timer.cpp

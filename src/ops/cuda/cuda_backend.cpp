@@ -3,20 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "core/build_facts.h"
 #include "core/check.h"
 #include "core/error.h"
-#include "kernels/attention.h"
-#include "kernels/drawn_tokens.h"
 #include "kernels/int8_panels.h"
-#include "kernels/kv.h"
-#include "kernels/sample.h"
+#include "kernels/kv_layout.h"
 #include "ops/cuda/cublas_lt.h"
-#include "ops/cuda/kernel_arguments.h"
 #include "ops/cuda/machine_code.h"
-#include "ops/cuda/step_arrays.h"
 #include "ops/cuda/step_memory.h"
 #include "ops/cuda/upload.h"
 #include "ops/row_source.h"
@@ -113,7 +107,7 @@ std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options) {
   return std::make_unique<CudaBackend>(options);
 }
 
-CudaBackend::CudaBackend(const CudaOptions& options) : state_(options), capture_(stream_.get()) {
+CudaBackend::CudaBackend(const CudaOptions& options) : state_(options) {
   CHECK(options.compute != DType::kI32);
 }
 
@@ -139,7 +133,7 @@ void CudaBackend::reserve_weights(int64_t bytes) {
   CHECK(weights_.memory.get() == nullptr);
   constexpr int64_t kNotPlanned = int64_t{1} << 20;  // tables of a few KiB
   weights_ = CudaPiece(bytes + kNotPlanned, "weights");
-  fixed_.weights = Staging(std::min(kUploadBytes, bytes + kNotPlanned));
+  weight_staging_ = Staging(std::min(kUploadBytes, bytes + kNotPlanned));
 }
 
 void CudaBackend::reserve_kv(int64_t bytes) {
@@ -148,29 +142,12 @@ void CudaBackend::reserve_kv(int64_t bytes) {
 }
 
 void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
-  CHECK(steps_.memory.get() == nullptr);
-  bounds_ = bounds;
-  steps_ = CudaPiece(bytes, "steps");
-
-  constexpr int64_t kAligned = DeviceArena::kStepAlignment;
+  CHECK(step_piece_.memory.get() == nullptr);
+  state_.bounds = bounds;
+  step_piece_ = CudaPiece(bytes, "steps");
   const StepMemory planned(bounds, options_.compute);
   arithmetic_.reserve(planned);
-  fixed_.sample_bytes = planned.sample_lists;
-  fixed_.array_bytes = align_up(planned.arrays, kAligned);
-  fixed_.arrays = steps_.take(fixed_.array_bytes + fixed_.sample_bytes, kAligned, "a batch");
-  fixed_.mask_bytes = planned.masks;
-  fixed_.masks = steps_.take(fixed_.mask_bytes, kAligned, "masks of tokens");
-  for (Drawn& drawn : fixed_.drawn) {
-    const int64_t size = planned.drawn / std::ssize(fixed_.drawn);
-    drawn.block = steps_.take(size, kAligned, "sampling");
-    drawn.on_host = take_pinned(size, "for sampled tokens");
-    drawn.is_copied = make_event();
-  }
-  char* const copies = steps_.take(planned.copies, kAligned, "copies in the cache");
-  fixed_.copy_arrays = reinterpret_cast<int32_t*>(copies);
-  fixed_.copies = Staging(planned.copies);
-  fixed_.step = Staging(fixed_.array_bytes + fixed_.sample_bytes);
-  fixed_.samples = Staging(fixed_.sample_bytes);
+  steps_.reserve(planned);
 }
 
 int64_t CudaBackend::workspace_bytes(const StepBounds& bounds) const {
@@ -187,7 +164,7 @@ Tensor CudaBackend::allocate(DType dtype, int64_t rows, int64_t cols) {
 Tensor CudaBackend::upload(Tensor host, DType dtype) {
   char* const data = weights_.take(host.rows * host.cols * size_of(dtype),
                                    DeviceArena::kPermanentAlignment, "a weight");
-  upload_rows(host, dtype, data, fixed_.weights, stream_.get());
+  upload_rows(host, dtype, data, weight_staging_, stream_.get());
   return {data, dtype, host.rows, host.cols, host.cols};
 }
 
@@ -200,12 +177,12 @@ Tensor CudaBackend::upload_matrix(const RowSource& source, DType dtype) {
   if (dtype != DType::kI8) {
     char* const data =
         weights_.take(rows * cols * size_of(dtype), DeviceArena::kPermanentAlignment, "a weight");
-    upload_rows(source, dtype, data, fixed_.weights, stream_.get());
+    upload_rows(source, dtype, data, weight_staging_, stream_.get());
     return {data, dtype, rows, cols, cols};
   }
   const int64_t panel = kernels::int8_weight_panel_bytes(cols);
   char* const data = weights_.take(kernels::int8_panels(rows) * panel, kInt8Alignment, "a weight");
-  upload_int8(source, data, fixed_.weights, stream_.get());
+  upload_int8(source, data, weight_staging_, stream_.get());
   return {data, dtype, rows, cols, panel, Layout::kPanels};
 }
 
@@ -239,7 +216,7 @@ KvLayer CudaBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_
 
 // Graphs that were captured for one cache are invalid for the next.
 void CudaBackend::clear_kv() {
-  graphs_.forget(capture_);
+  steps_.forget_graphs();
   kv_.arena = DeviceArena(kv_.arena.size());
 }
 
@@ -253,215 +230,6 @@ int64_t CudaBackend::kv_bytes(DType dtype, int kv_heads, int head_dim,
 int64_t CudaBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
   const PositionBytes position = position_bytes(dtype, kv_heads, head_dim);
   return 2 * (position.numbers + position.scales);
-}
-
-Tensor CudaBackend::scratch(DType dtype, int64_t rows, int64_t cols) {
-  return {steps_.take_step(rows * cols * size_of(dtype), "the activations"), dtype, rows, cols,
-          cols};
-}
-
-BatchView CudaBackend::stage(const Batch& batch) {
-  steps_.arena.end_step();
-  const std::span<const SampleRow> rows = std::exchange(expected_, {});
-  plan_step(batch, bounds_, attention_limits(bounds_, device_.multiProcessorCount), step_.plans);
-  step_.shape = shape_of(batch, step_.plans);
-  if (options_.graphs && only_decodes(step_.shape)) step_.shape = padded(step_.shape, bounds_);
-  step_.at = lay_out(step_.shape);
-  const StepArrays& at = step_.at;
-  const int64_t bytes = at.size * int64_t{sizeof(int32_t)};
-  if (bytes > fixed_.array_bytes) {
-    throw Error(
-        fmt::format("a step's arrays take {} bytes, planned were {}", bytes, fixed_.array_bytes));
-  }
-  auto* const packed = reinterpret_cast<int32_t*>(fixed_.arrays);
-  step_.arrays = packed;
-  char* const host = fixed_.step.next();
-  pack(batch, step_.plans, step_.shape, reinterpret_cast<int32_t*>(host));
-  // The settings follow if all of them fit.
-  sent_rows_ = {};
-  int64_t sent = bytes;
-  if (!rows.empty() &&
-      sample_arrays_.fill(rows, 0, bounds_.vocab, fixed_.sample_bytes) == rows.size() &&
-      sample_arrays_.masks.empty()) {
-    const int64_t offset = align_up(bytes, DeviceArena::kStepAlignment);
-    sample_arrays_.pack(host + offset);
-    sent = offset + sample_arrays_.layout().bytes;
-    sent_rows_ = rows;
-    row_settings_ = fixed_.arrays + offset;
-  }
-  fixed_.step.send(packed, sent, stream_.get());
-  const auto is_placeholder = [](TokenId token) { return token < 0; };
-  if (std::ranges::any_of(batch.tokens, is_placeholder)) {
-    const Drawn& drawn = fixed_.drawn[latest_ % 2];
-    CHECK(-1 - *std::ranges::min_element(batch.tokens) < std::ssize(drawn.arrays));
-    kernels::launch_resolve_tokens({packed + at.tokens.first, drawn.tokens(), at.tokens.count},
-                                   stream_.get());
-    check_cuda(cudaGetLastError(), "a step");
-  }
-
-  const auto column = [&](const PackedRange& range) {
-    return Tensor{packed + range.first, DType::kI32, range.count, 1, 1};
-  };
-  // Layers run one after the other and share one workspace.
-  int64_t states = 0;
-  for (const PlanShape& plan : step_.shape.plans) states = std::max(states, plan.states);
-  const int64_t workspace = bounds_.kv_heads == 0 ? 0
-                                                  : kernels::attention_workspace_bytes(
-                                                        states, bounds_.kv_heads, bounds_.head_dim);
-  step_.attention_workspace = steps_.take_step(workspace, "attention");
-  return {.copies = batch.copies,
-          .tokens = column(at.tokens),
-          .positions = column(at.positions),
-          .slot_mapping = column(at.slot_mapping),
-          .query_starts = column(at.query_starts),
-          .context_lens = column(at.context_lens),
-          .block_table = column(at.block_table),
-          .logit_tokens = column(at.logit_tokens),
-          .max_blocks = static_cast<int>(step_.shape.max_blocks),
-          .block_size = batch.block_size};
-}
-
-Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& queue) {
-  CHECK(batch.tokens.data == step_.arrays);
-  if (!may_replay()) return queue();
-  const int64_t before = steps_.arena.step();
-  const Queued queued = graphs_.run(step_.shape, capture_, [&] {
-    steps_.arena.return_to(before);  // a failed capture has taken scratch memory
-    const Tensor out = queue();
-    return Queued{.arrays = step_.arrays,
-                  .attention_workspace = step_.attention_workspace,
-                  .scratch_begin = before,
-                  .scratch_bytes = steps_.arena.step() - before,
-                  .out = out};
-  });
-  // A graph holds the addresses of the batch, so these must not change.
-  CHECK(queued.arrays == step_.arrays && queued.scratch_begin == before);
-  CHECK(queued.attention_workspace == step_.attention_workspace);
-  steps_.arena.return_to(before);
-  static_cast<void>(steps_.take_step(queued.scratch_bytes, "the activations"));
-  return queued.out;
-}
-
-void CudaBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache) {
-  for (size_t first = 0; first < batch.copies.size(); first += kCopiesAtOnce) {
-    const auto copies =
-        batch.copies.subspan(first, std::min<size_t>(kCopiesAtOnce, batch.copies.size() - first));
-    const size_t count = copies.size();
-    auto* const host = reinterpret_cast<int32_t*>(fixed_.copies.next());
-    for (size_t i = 0; i < count; ++i) {
-      host[i] = copies[i].source;
-      host[count + i] = copies[i].destination;
-      host[2 * count + i] = copies[i].count;
-    }
-    fixed_.copies.send(fixed_.copy_arrays, static_cast<int64_t>(3 * count * sizeof(int32_t)),
-                       stream_.get());
-    for (const KvLayer& layer : cache) {
-      kernels::launch_copy_kv({.type = type_of(options_.compute),
-                               .from = fixed_.copy_arrays,
-                               .to = fixed_.copy_arrays + count,
-                               .counts = fixed_.copy_arrays + 2 * count,
-                               .num_copies = static_cast<int>(count),
-                               .cache = cache_of(layer)},
-                              stream_.get());
-    }
-    check_cuda(cudaGetLastError(), "copies in the cache");
-  }
-}
-
-const uint32_t* CudaBackend::send_masks(int64_t vocab) {
-  if (sample_arrays_.masks.empty()) return nullptr;
-  CHECK(vocab <= bounds_.vocab);
-  constexpr const char* kWhat = "masks of tokens";
-  Staging& staging = fixed_.mask_staging;
-  if (staging.bytes() == 0) {
-    staging = Staging(fixed_.mask_bytes);
-    fixed_.mask_stream = make_stream();
-    fixed_.masks_are_read = make_event();
-  }
-  const cudaStream_t stream = fixed_.mask_stream.get();
-  sample_arrays_.pack_masks(staging.next(), vocab);
-  check_cuda(cudaStreamWaitEvent(stream, fixed_.masks_are_read.get()), kWhat);
-  const cudaEvent_t sent = staging.send(fixed_.masks, sample_arrays_.mask_bytes(vocab), stream);
-  check_cuda(cudaStreamWaitEvent(stream_.get(), sent), kWhat);
-  return reinterpret_cast<const uint32_t*>(fixed_.masks);
-}
-
-StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows) {
-  CHECK(std::ssize(rows) <= bounds_.sequences && logits.rows <= bounds_.sequences);
-  for (const SampleRow& row : rows) CHECK(row.logits_row < logits.rows);
-  CHECK(logits.dtype == DType::kF32);
-  const bool came_with_batch = !rows.empty() && rows.data() == sent_rows_.data() &&
-                               rows.size() == sent_rows_.size() && logits.cols == bounds_.vocab;
-  sent_rows_ = {};
-  const Drawn& before = fixed_.drawn[latest_ % 2];
-  Drawn& drawn = fixed_.drawn[(latest_ + 1) % 2];
-  const DrawnLayout out(bounds_.sequences);
-  DrawnArrays arrays;
-  arrays.set(rows);
-  const auto array_at = [&]<class T>(T*& to, int64_t offset, size_t first) {
-    to = reinterpret_cast<T*>(drawn.block + offset) + first;
-  };
-  size_t num_candidates = 0;  // of the launches before
-  char* const workspace =
-      steps_.take_step(kernels::sample_workspace_bytes(std::ssize(rows), logits.cols), "sampling");
-  for (size_t first = 0; first < rows.size();) {
-    char* settings = row_settings_;
-    size_t count = rows.size();
-    if (!came_with_batch) {
-      settings = fixed_.arrays + fixed_.array_bytes;
-      count = sample_arrays_.fill(rows, first, logits.cols, fixed_.sample_bytes);
-      sample_arrays_.pack(fixed_.samples.next());
-      fixed_.samples.send(settings, sample_arrays_.layout().bytes, stream_.get());
-    }
-    const SampleArrays::Layout at = sample_arrays_.layout();
-    const auto place = [&]<class T>(const T*& to, int64_t offset) {
-      to = reinterpret_cast<const T*>(settings + offset);
-    };
-    kernels::SampleArgs args = {};
-    args.logits = logits.row<float>(0);
-    args.stride = logits.stride;
-    args.num_rows = static_cast<int>(count);
-    args.vocabulary = static_cast<int>(logits.cols);
-    place(args.rows, 0);
-    place(args.biases, at.biases);
-    place(args.tokens, at.tokens);
-    args.masks = send_masks(logits.cols);
-    args.drawn = before.tokens();
-    args.any_adjusted = sample_arrays_.any_adjusted;
-    args.any_drawn = sample_arrays_.any_drawn;
-    args.any_filtered = sample_arrays_.any_filtered;
-    args.any_candidates_in_mask = sample_arrays_.any_candidates_in_mask;
-    args.out = drawn.tokens() + first;
-    if (sample_arrays_.any_report) {
-      array_at(args.report.drawn, out.logits, first);
-      array_at(args.report.rows, out.rows, first);
-      array_at(args.report.candidates, out.candidates, num_candidates);
-      args.report.listed = reinterpret_cast<float*>(settings + at.bytes);
-    }
-    args.workspace = workspace;
-    kernels::launch_sample(args, stream_.get());
-    check_cuda(cudaGetLastError(), "sampling");
-    if (args.masks != nullptr) {
-      check_cuda(cudaEventRecord(fixed_.masks_are_read.get(), stream_.get()), "sampling");
-    }
-    first += count;
-    num_candidates += sample_arrays_.num_candidates;
-  }
-  check_cuda(
-      cudaMemcpyAsync(drawn.on_host.get(), drawn.block, static_cast<size_t>(arrays.bytes(out)),
-                      cudaMemcpyDeviceToHost, stream_.get()),
-      "sampling");
-  check_cuda(cudaEventRecord(drawn.is_copied.get(), stream_.get()), "sampling");
-  drawn.arrays = std::move(arrays);
-  return ++latest_;
-}
-
-void CudaBackend::collect(Ticket ticket, std::span<DrawnToken> out) {
-  CHECK(ticket > 0 && ticket > latest_ - 2 && ticket <= latest_);
-  const Drawn& drawn = fixed_.drawn[ticket % 2];
-  // Does not wait for the stream, in which the next step follows.
-  check_cuda(cudaEventSynchronize(drawn.is_copied.get()), "a step");
-  drawn.arrays.read(DrawnLayout(bounds_.sequences), drawn.on_host.get(), out);
 }
 
 void CudaBackend::read(Tensor from, void* to) {
