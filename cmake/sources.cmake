@@ -303,6 +303,7 @@ set(pagedinfer_cuda_sources
   src/ops/cuda/cuda_arithmetic.cpp
   src/ops/cuda/cuda_backend.cpp
   src/ops/cuda/cuda_experts.cpp
+  src/ops/cuda/cuda_memory.cpp
   src/ops/cuda/cuda_piece.cpp
   src/ops/cuda/cuda_steps.cpp
   src/ops/cuda/cuda_timing.cpp
