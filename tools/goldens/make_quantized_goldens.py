@@ -129,6 +129,13 @@ MODELS = {
     "fp8-blocks-shared-expert": model(families.QWEN2_MOE, fp8(weight_block_size=[16, 8]),
                                       shared_expert_intermediate_size=27,
                                       **families.experts(4, 2, 19)),
+    "gptq-4-experts": model(families.QWEN3_MOE, gptq(4, 32), hidden=64, heads=2, kv_heads=1,
+                            head_dim=32, norm_topk_prob=True, **families.experts(6, 2, 32)) | HALF,
+    "gptq-4-order-experts": model(families.QWEN2_MOE, gptq(4, 32, desc_act=True), hidden=64, heads=2,
+                                  kv_heads=1, shared_expert_intermediate_size=96,
+                                  **families.experts(4, 2, 64)) | HALF,
+    "awq-experts": model(families.MIXTRAL, awq(32), hidden=64, heads=2, kv_heads=1, intermediate=32,
+                         num_local_experts=5, num_experts_per_tok=2) | HALF,
     "awq-fused-neighbouring-pairs": model(families.GLM4, awq(24), hidden=48,
                                           intermediate=72, head_dim=12) | HALF,
 }
