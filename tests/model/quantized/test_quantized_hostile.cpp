@@ -1,7 +1,6 @@
 // What is refused of quantized checkpoints, and how: by its name, before weights are read.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +14,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "io/safetensors.h"
 #include "model/inspect.h"
 #include "model/model.h"
 #include "model/weights.h"
@@ -26,39 +24,6 @@
 using namespace pagedinfer;
 
 namespace {
-
-struct Entry {
-  std::string type;
-  std::vector<int64_t> shape;
-  std::string bytes;
-};
-using Entries = std::map<std::string, Entry>;
-
-Entries read_entries(const std::string& dir) {
-  Entries entries;
-  const Checkpoint files(dir);
-  for (const auto& [name, tensor] : files.tensors()) {
-    entries[name] = {
-        tensor.type, tensor.shape,
-        std::string(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size())};
-  }
-  return entries;
-}
-
-std::string safetensors_of(const Entries& entries) {
-  std::string header, data;
-  for (const auto& [name, entry] : entries) {
-    header +=
-        fmt::format(R"({}"{}": {{"dtype": "{}", "shape": [{}], "data_offsets": [{}, {}]}})",
-                    header.empty() ? "{" : ", ", name, entry.type, fmt::join(entry.shape, ", "),
-                    data.size(), data.size() + entry.bytes.size());
-    data += entry.bytes;
-  }
-  header += "}";
-  header.resize((header.size() + 7) / 8 * 8, ' ');
-  const uint64_t length = header.size();
-  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + header + data;
-}
 
 std::string golden_dir(const std::string& name) {
   return source_dir() + "/tests/data/quantized/" + name;
@@ -252,8 +217,18 @@ TEST_CASE("hostile tensors of quantized matrices are refused: the name, the foun
       std::memcpy(entry.bytes.data(), &number, sizeof(number));
     };
   };
+  // The first numbers of a tensor of bytes.
+  const auto keep = [](std::vector<int64_t> sizes) {
+    return [sizes](Entries&, Entry& entry) {
+      entry.shape = sizes;
+      size_t size = 1;
+      for (const int64_t each : sizes) size *= static_cast<size_t>(each);
+      REQUIRE(size < entry.bytes.size());
+      entry.bytes.resize(size);
+    };
+  };
   const std::function<void(Entries&, Entry&)> drop = {};
-  const std::string layer = "model.layers.1.", mlp = layer + "mlp.";
+  const std::string layer = "model.layers.1.", mlp = layer + "mlp.", experts = mlp + "experts.";
   const std::string attention = layer + "self_attn.";
   const std::vector<Case> cases = {
       {"fp8-blocks", mlp + "down_proj.weight_scale_inv", shape({2, 1}),
@@ -319,6 +294,37 @@ TEST_CASE("hostile tensors of quantized matrices are refused: the name, the foun
       {"awq-biases", attention + "q_proj.qzeros", type("F32"), "has type F32, expected I32"},
       {"awq-biases", attention + "q_proj.scales", shape({48, 6}),
        "has shape [48, 6], expected [6, 48]"},
+      // A group less in each row, an expert less, a row less, halves of blocks, rows without
+      // groups.
+      {"mxfp4-experts", experts + "gate_up_proj_blocks", keep({5, 64, 2, 16}),
+       "has shape [5, 64, 2, 16], expected [5, 64, 3, 16]"},
+      {"mxfp4-experts", experts + "gate_up_proj_blocks", keep({4, 64, 3, 16}),
+       "has shape [4, 64, 3, 16], expected ["},
+      {"mxfp4-experts", experts + "gate_up_proj_blocks", keep({5, 63, 3, 16}),
+       "has shape [5, 63, 3, 16], expected [5, 64, 3, 16]"},
+      {"mxfp4-experts", experts + "gate_up_proj_blocks", shape({5, 64, 6, 8}),
+       "has shape [5, 64, 6, 8], expected [5, 64, 3, 16]"},
+      {"mxfp4-experts", experts + "down_proj_blocks", shape({5, 96, 16}),
+       "has shape [5, 96, 16], expected [5, 96, 1, 16]"},
+      {"mxfp4-experts", experts + "down_proj_blocks", keep({}), "has shape [], expected"},
+      {"mxfp4-experts", experts + "down_proj_blocks", type("I8"), "has type I8, expected U8"},
+      {"mxfp4-experts", experts + "down_proj_blocks", drop, "no tensor"},
+      {"mxfp4-experts", experts + "gate_up_proj_scales", keep({5, 64, 2}),
+       "has shape [5, 64, 2], expected [5, 64, 3]"},
+      {"mxfp4-experts", experts + "gate_up_proj_scales", keep({4, 64, 3}),
+       "has shape [4, 64, 3], expected [5, 64, 3]"},
+      {"mxfp4-experts", experts + "gate_up_proj_scales", shape({5, 3, 64}),
+       "has shape [5, 3, 64], expected [5, 64, 3]"},
+      {"mxfp4-experts", experts + "gate_up_proj_scales", shape({320, 3}),
+       "has shape [320, 3], expected [5, 64, 3]"},
+      {"mxfp4-experts", experts + "gate_up_proj_scales", type("F8_E4M3"),
+       "has type F8_E4M3, expected U8 or F8_E8M0"},
+      {"mxfp4-experts", experts + "gate_up_proj_scales", drop, "no tensor"},
+      {"mxfp4-experts", experts + "gate_up_proj_blocks",
+       [experts](Entries& all, Entry&) {
+         all[experts + "gate_up_proj"] = {"BF16", {5, 96, 64}, std::string(61440, '\0')};
+       },
+       "gate_up_proj' is there, expected is " + experts + "gate_up_proj_blocks alone"},
   };
   for (const Case& c : cases) {
     const TempDir dir;

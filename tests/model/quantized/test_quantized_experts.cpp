@@ -1,0 +1,63 @@
+// Experts of quantized checkpoints, where their numbers or types are unusual.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/changed_checkpoint.h"
+#include "tests/support/model_runner.h"
+#include "tests/support/support.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+// The logits after each of 40 tokens.
+std::vector<std::vector<float>> logits_of_model(const std::string& dir, DType compute,
+                                                Quantization quantize) {
+  ModelRunner runner(dir, compute, available_isas().back(), 1, WeightSource::kFiles, {}, quantize);
+  std::vector<TokenId> tokens(40);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  runner.start(40);
+  return runner.run(tokens, {tokens.begin(), tokens.end()});
+}
+
+}  // namespace
+
+TEST_CASE("a power of two of MXFP4 that is NaN reaches the tokens of its expert, and no others") {
+  const std::string original = source_dir() + "/tests/data/quantized/mxfp4-experts";
+  const TempDir dir;
+  std::filesystem::copy_file(original + "/config.json", dir / "config.json");
+  const Entries entries = read_entries(original);
+  for (const char* const matrix : {"gate_up_proj", "down_proj"}) {
+    CAPTURE(matrix);
+    Entries changed = entries;
+    // Of the last layer, so that no other token attends to the NaN.
+    Entry& scales = changed[fmt::format("model.layers.1.mlp.experts.{}_scales", matrix)];
+    const int64_t of_expert = scales.shape[1] * scales.shape[2];
+    scales.bytes[static_cast<size_t>(3 * of_expert + 1)] = '\xff';  // a group of expert 3
+    write_file(dir / "model.safetensors", safetensors_of(changed));
+    for (const auto& [compute, quantize] : {std::pair(DType::kF32, Quantization::kNone),
+                                            {DType::kBF16, Quantization::kNone},
+                                            {DType::kBF16, Quantization::kCodes},
+                                            {DType::kBF16, Quantization::kInt8}}) {
+      CAPTURE(name_of(compute));
+      const auto before = logits_of_model(original, compute, quantize);
+      const auto after = logits_of_model(dir.path(), compute, quantize);
+      int num_lost = 0, num_kept = 0;
+      for (size_t i = 0; i < before.size(); ++i) {
+        const bool is_lost = std::ranges::all_of(after[i], [](float x) { return std::isnan(x); });
+        CHECK((is_lost || after[i] == before[i]));
+        ++(is_lost ? num_lost : num_kept);
+      }
+      CHECK(num_lost > 5);
+      CHECK(num_kept > 5);
+    }
+  }
+}
