@@ -270,6 +270,19 @@ bool is_beside_sum(const OpenedModel& model, const Needed& needed) {
                              [&](const Needed& other) { return is_sum(model, other); });
 }
 
+bool is_quantized(const OpenedModel& model, const Needed& needed) {
+  const bool is_matrix =
+      needed.kind == TensorKind::kMatrix || needed.kind == TensorKind::kEmbedding;
+  return is_matrix && model.quantized.has(model.checkpoint, needed.name);
+}
+
+// Whether only some of the matrices that are multiplied together are quantized.
+bool is_quantized_in_part(const OpenedModel& model, const Needed& needed) {
+  const auto quantized = std::ranges::count_if(
+      needed.together, [&](const Needed& other) { return is_quantized(model, other); });
+  return quantized > 0 && quantized < std::ssize(needed.together);
+}
+
 // An embedding that is looked up only stays as it is: a step reads few of its rows.
 DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_file, DType compute,
                     const DeviceMemory& memory, Quantization quantize) {
@@ -288,6 +301,7 @@ DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_fil
     return is_output ? DType::kI8 : DType::kI4;
   }
   if (is_sum(model, needed) || is_beside_sum(model, needed)) return compute;
+  if (needed.is_expert && is_quantized_in_part(model, needed)) return compute;
   return memory.matrix_type(of_file, compute);
 }
 
@@ -301,12 +315,6 @@ Tensor rows_of(const Needed& needed, Tensor stored) {
       static_cast<char*>(stored.data) + needed.first_row * stored.stride * size_of(stored.dtype);
   stored.rows = needed.rows;
   return stored;
-}
-
-bool is_quantized(const OpenedModel& model, const Needed& needed) {
-  const bool is_matrix =
-      needed.kind == TensorKind::kMatrix || needed.kind == TensorKind::kEmbedding;
-  return is_matrix && model.quantized.has(model.checkpoint, needed.name);
 }
 
 // The rows of a quantized matrix, which are outputs there even if the unquantized tensor is turned.
@@ -340,15 +348,26 @@ RowSource open_quantized(const OpenedModel& model, const Needed& needed) {
 }
 
 // The codes of 4 bits that the checkpoint has for these rows, if they are to stay; nullopt: there
-// are none, or products cannot keep them. REQUIRES: is_quantized().
+// are none, or products cannot keep them.
 std::optional<CodeSource> open_codes(const OpenedModel& model, const Needed& needed,
                                      Quantization quantize) {
   const bool stay = quantize == Quantization::kCodes || quantize == Quantization::kInt4;
-  if (!stay || is_sum(model, needed)) return std::nullopt;
+  if (!stay) return std::nullopt;
+  const auto open = [&](const Needed& matrix) -> std::optional<CodeSource> {
+    if (!is_quantized(model, matrix) || is_sum(model, matrix)) return std::nullopt;
+    auto codes = model.quantized.open_codes(model.checkpoint, matrix.name,
+                                            QuantizedRows(matrix).all, matrix.cols);
+    // An expert's input is packed in its own order.
+    if (codes && needed.is_expert && !codes->column_order.empty()) return std::nullopt;
+    return codes;
+  };
+  auto all = open(needed);
+  if (!all) return std::nullopt;
+  const auto keeps_codes = [&](const Needed& other) {
+    return other.name == needed.name || open(other).has_value();
+  };
+  if (needed.is_expert && !std::ranges::all_of(needed.together, keeps_codes)) return std::nullopt;
   const QuantizedRows place(needed);
-  auto all = model.quantized.open_codes(model.checkpoint, needed.name, place.all, needed.cols);
-  // An expert's input is packed in its own order.
-  if (!all || (needed.is_expert && !all->column_order.empty())) return std::nullopt;
   if (place.are_neighbours()) return part_of(*all, place.first, needed.rows);
   CodeSource codes = std::move(*all);
   codes.rows = needed.rows;

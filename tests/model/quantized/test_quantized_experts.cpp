@@ -61,3 +61,33 @@ TEST_CASE("a power of two of MXFP4 that is NaN reaches the tokens of its expert,
     }
   }
 }
+
+TEST_CASE("an expert of which one matrix alone is quantized has gate and up in one type") {
+  const std::string original = source_dir() + "/tests/data/quantized/gptq-4-experts";
+  for (const char* const plain : {"gate_proj", "up_proj"}) {
+    CAPTURE(plain);
+    const TempDir dir;
+    std::filesystem::copy_file(original + "/config.json", dir / "config.json");
+    Entries entries = read_entries(original);
+    const std::string module = fmt::format("model.layers.0.mlp.experts.2.{}.", plain);
+    std::erase_if(entries, [&](const auto& entry) { return entry.first.starts_with(module); });
+    entries[module + "weight"] = {"F16", {32, 64}, std::string(32 * 64 * 2, '\x2a')};
+    write_file(dir / "model.safetensors", safetensors_of(entries));
+    for (const auto& [compute, quantize] : {std::pair(DType::kF32, Quantization::kNone),
+                                            {DType::kBF16, Quantization::kNone},
+                                            {DType::kBF16, Quantization::kCodes},
+                                            {DType::kBF16, Quantization::kInt8},
+                                            {DType::kBF16, Quantization::kInt4}}) {
+      CAPTURE(name_of(compute));
+      const OpenedModel model = open_model(dir.path());
+      const auto ops = make_cpu_ops({.compute = compute});
+      const Weights weights = load_weights(model, compute, ops->memory(), quantize);
+      for (const Expert& expert : weights.layers[0].experts) {
+        CHECK(expert.gate.dtype == expert.up.dtype);
+      }
+      for (const std::vector<float>& row : logits_of_model(dir.path(), compute, quantize)) {
+        CHECK(std::ranges::all_of(row, [](float logit) { return std::isfinite(logit); }));
+      }
+    }
+  }
+}
