@@ -60,13 +60,15 @@ std::vector<std::string_view> tensors_below(const Checkpoint& file, const std::s
 }
 
 bool has_any_of(const Checkpoint& file, const AdapterTargets& targets) {
+  const auto has_part = [&](const std::string& part) {
+    return !tensors_below(file, fmt::format("{}{}", kRoot, part)).empty();
+  };
   return std::ranges::any_of(targets.matrices,
                              [&](const AdapterTarget& target) {
                                return !tensors_below(file, prefix_of(target.module)).empty();
                              }) ||
-         std::ranges::any_of(targets.unused, [&](const std::string& part) {
-           return !tensors_below(file, fmt::format("{}{}", kRoot, part)).empty();
-         });
+         std::ranges::any_of(targets.unused, has_part) ||
+         std::ranges::any_of(targets.fixed, has_part);
 }
 
 // "a.b" of "base_model.model.a.b.lora_A.weight".
@@ -106,14 +108,7 @@ Adapter::Adapter(const std::string& dir, std::span<const AdapterTargets> targets
   const AdapterTargets& known = named == targets.end() ? targets.front() : *named;
   std::vector<AdaptedModule> modules;
   for (const AdapterTarget& target : known.matrices) modules.push_back(target.module);
-  std::set<std::string_view> of_unused;
-  for (const std::string& part : known.unused) {
-    const auto tensors = tensors_below(file_, fmt::format("{}{}", kRoot, part));
-    if (tensors.empty()) continue;
-    root.keep([&] { refuse_unused(part, tensors); });
-    for (const std::string_view tensor : tensors) modules.push_back({adapted_module(tensor)});
-    of_unused.insert(tensors.begin(), tensors.end());
-  }
+  const std::set<std::string_view> refused = refuse_parts(known, root, modules);
   config.check_targets(modules);
 
   std::vector<std::string> wrong;
@@ -130,7 +125,7 @@ Adapter::Adapter(const std::string& dir, std::span<const AdapterTargets> targets
     changes_.emplace(target.tensor, change);
   }
   complain_of(std::move(wrong), weights_path(), root);
-  complain_of(stray_tensors(of_unused), weights_path(), root);
+  complain_of(stray_tensors(refused), weights_path(), root);
 }
 
 Adapter::Change Adapter::change_of(const AdapterTarget& target, const AdapterConfig& config) const {
@@ -156,15 +151,33 @@ void Adapter::check(const Change& change) const {
   if (!change.replacement.empty()) file_.check(change.replacement, change.rows, change.cols);
 }
 
-// Throws Error: the tensors are of `part`, which ends with a point.
-void Adapter::refuse_unused(std::string_view part,
-                            std::span<const std::string_view> tensors) const {
-  throw Error(fmt::format("{}: has {} of {}, a part of the model that is not run{}", weights_path(),
-                          counted(std::ssize(tensors), "tensor", "tensors"),
-                          part.substr(0, part.size() - 1), kMergeElsewhere));
+// Complains of the tensors of parts that no adapter may change, and returns them. Adds the modules
+// that they change.
+std::set<std::string_view> Adapter::refuse_parts(const AdapterTargets& targets,
+                                                 const JsonObject& config,
+                                                 std::vector<AdaptedModule>& modules) const {
+  std::set<std::string_view> refused;
+  std::vector<std::string> messages;
+  const auto refuse = [&](const std::string& part, std::string_view why) {
+    const auto tensors = tensors_below(file_, fmt::format("{}{}", kRoot, part));
+    if (tensors.empty()) return;
+    messages.push_back(fmt::format("{}: has {} of {}, {}{}", weights_path(),
+                                   counted(std::ssize(tensors), "tensor", "tensors"),
+                                   part.substr(0, part.size() - 1), why, kMergeElsewhere));
+    for (const std::string_view tensor : tensors) modules.push_back({adapted_module(tensor)});
+    refused.insert(tensors.begin(), tensors.end());
+  };
+  for (const std::string& part : targets.unused) {
+    refuse(part, "a part of the model that is not run");
+  }
+  for (const std::string& part : targets.fixed) {
+    refuse(part, "which an adapter cannot change here");
+  }
+  complain_of(std::move(messages), weights_path(), config);
+  return refused;
 }
 
-// One message for each tensor that is not used and does not belong to an unused part.
+// One message for each tensor that is not used and was not refused.
 std::vector<std::string> Adapter::stray_tensors(std::set<std::string_view> known) const {
   for (const auto& entry : changes_) {
     known.insert({entry.second.a, entry.second.b, entry.second.replacement});

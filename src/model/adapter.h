@@ -16,6 +16,7 @@
 namespace pagedinfer {
 
 class AdapterConfig;
+class JsonObject;
 
 // A module of a model, as adapters call it: a matrix of weights.
 struct AdaptedModule {
@@ -42,7 +43,9 @@ struct AdapterTarget {
 // The modules of a model under the names that adapters may give them.
 struct AdapterTargets {
   std::vector<AdapterTarget> matrices = {};
+  // What the names of modules begin with that no adapter may change.
   std::vector<std::string> unused = {};  // TensorNames::unused
+  std::vector<std::string> fixed = {};   // routers, and experts that have no tensors of their own
 };
 
 // A LoRA adapter as PEFT saves it, matched with the matrices of a model.
@@ -90,8 +93,8 @@ class Adapter {
 
   Change change_of(const AdapterTarget& target, const AdapterConfig& config) const;
   void check(const Change& change) const;
-  [[noreturn]] void refuse_unused(std::string_view part,
-                                  std::span<const std::string_view> tensors) const;
+  std::set<std::string_view> refuse_parts(const AdapterTargets& targets, const JsonObject& config,
+                                          std::vector<AdaptedModule>& modules) const;
   std::vector<std::string> stray_tensors(std::set<std::string_view> known) const;
   const Change& change_of(std::string_view tensor) const;
 

@@ -127,17 +127,23 @@ void AdapterConfig::read_patterns(std::string_view key,
   });
 }
 
-void AdapterConfig::refuse_variants() const {
+void AdapterConfig::refuse_variants() {
   const std::string type = config_.find_string("peft_type").value_or("");
   if (type != "LORA") {
     config_.refuse("peft_type", shortened(type), fmt::format("LORA{}", kMergeElsewhere));
   }
   for (const auto field : config_.fields()) {
     if (std::ranges::find(kKnown, field.key) != std::end(kKnown) || is_off(field.value)) continue;
-    config_.keep([&] {
+    const auto refuse = [&] {
       config_.refuse(field.key, field.value,
                      fmt::format("nothing: what it asks for is not supported{}", kMergeElsewhere));
-    });
+    };
+    // These change tensors of stacked experts, among others, and the file has tensors for them.
+    if (field.key == "target_parameters") {
+      read(refuse);
+    } else {
+      config_.keep(refuse);
+    }
   }
   config_.keep([&] {
     const std::string bias = config_.find_string("bias").value_or("none");

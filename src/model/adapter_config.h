@@ -59,7 +59,7 @@ class AdapterConfig {
                      Patterns<T>& patterns);
   Names read_names(std::string_view key) const;
   void read_layers();
-  void refuse_variants() const;
+  void refuse_variants();
   bool matches(std::string_view key, const NamePattern& pattern, std::string_view module) const;
   bool has(const Names& names, const AdaptedModule& module) const;
   bool is_in_layers(std::string_view module) const;

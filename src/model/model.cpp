@@ -18,6 +18,25 @@ std::string module_of(std::string_view tensor) {
   return std::string(tensor.substr(0, tensor.size() - kWeight.size()));
 }
 
+// Of layers with experts: the modules that adapters cannot change, each with a point.
+std::vector<std::string> fixed_modules(const ModelSpec& spec, const TensorNames& names) {
+  std::vector<std::string> fixed;
+  const auto add = [&](const std::string& tensor) {
+    std::string parent = tensor.substr(0, tensor.rfind('.') + 1);
+    if (fixed.empty() || fixed.back() != parent) fixed.push_back(std::move(parent));
+  };
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (!spec.layers[i].has_experts) continue;
+    const LayerNames& layer = names.layers[i];
+    add(layer.router);
+    if (spec.experts.gates_shared) add(layer.shared_gate);
+    if (names.expert_storage == ExpertStorage::kEach) continue;
+    add(layer.experts.front().gate);
+    add(layer.experts.front().down);
+  }
+  return fixed;
+}
+
 }  // namespace
 
 OpenedModel open_model(const ModelStore& store, WeightSource source) {
@@ -73,7 +92,7 @@ std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorN
       output.module = {module_of(names.output), ModuleKind::kOutput};
       targets.push_back(std::move(output));
     }
-    all.push_back({std::move(targets), names.unused});
+    all.push_back({std::move(targets), names.unused, fixed_modules(spec, names)});
   }
   return all;
 }

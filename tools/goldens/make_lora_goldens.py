@@ -25,8 +25,9 @@ import peft
 import safetensors.torch
 import torch
 
-from make_family_goldens import (FULL, GEMMA2, GEMMA3, GLM4, GRANITE, LLAMA, MINISTRAL, MISTRAL, OLMO2,
-                                 PHI3, QWEN2, QWEN3, SLIDE, SMOLLM3, dummy_weights, make_model, sizes)
+from make_family_goldens import (FULL, GEMMA2, GEMMA3, GLM4, GPT_OSS, GRANITE, GRANITE_MOE_SHARED, LLAMA,
+                                 MINISTRAL, MISTRAL, MIXTRAL, OLMO2, PHI3, QWEN2, QWEN3, QWEN3_MOE, SLIDE,
+                                 SMOLLM3, dummy_weights, experts, make_model, sizes)
 from make_goldens import logits_of, pinned, rounded
 
 PEFT = "0.21.2"
@@ -82,6 +83,28 @@ ADAPTERS = {
     "gemma3-all-tied": (GEMMA3 | sizes(
         24, 4, 1, 35, 42, head_dim=8, sliding_window=4, layer_types=[FULL, SLIDE, FULL],
         query_pre_attn_scalar=24), dict(target_modules=ALL, r=2, lora_alpha=4), "F32"),
+    "granite-moe-shared-all": (GRANITE_MOE_SHARED | sizes(
+        24, 4, 2, 23, 41, embedding_multiplier=2.0, attention_multiplier=0.25, residual_multiplier=0.6,
+        logits_scaling=8.0, num_local_experts=6, num_experts_per_tok=2, shared_intermediate_size=29,
+        tie_word_embeddings=False), dict(target_modules=ALL, r=3, lora_alpha=6), "F32"),
+    "gpt-oss-attention": (GPT_OSS | sizes(
+        28, 4, 2, 21, 43, layers=2, head_dim=24, sliding_window=9, num_local_experts=5,
+        num_experts_per_tok=3, rope_theta=1e4, rope_scaling={
+            "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+            "truncate": False, "original_max_position_embeddings": 128}), dict(
+                target_modules=ALL, r=3, lora_alpha=6), "F32"),
+    "qwen3-moe-experts": (QWEN3_MOE | sizes(24, 4, 2, 35, 43, layers=2, head_dim=14) | experts(
+        5, 2, 21, norm_topk_prob=True), dict(target_modules=["q_proj", "o_proj"], r=3, lora_alpha=6), "F32"),
+    "mixtral-experts": (MIXTRAL | sizes(
+        28, 4, 2, 33, 41, layers=2, head_dim=10, sliding_window=11, num_local_experts=4,
+        num_experts_per_tok=2), dict(target_modules=["v_proj"], r=2, lora_alpha=5), "BF16"),
+}
+# Of some of them: the matrices of experts that the adapter changes too, as (name, inputs, outputs), each
+# expert's by itself. PEFT reads such adapters, but saves others.
+EXPERTS = {
+    "qwen3-moe-experts": ("mlp.experts", 5, [("gate_proj", 24, 21), ("up_proj", 24, 21),
+                                             ("down_proj", 21, 24)]),
+    "mixtral-experts": ("block_sparse_moe.experts", 4, [("w1", 28, 33), ("w2", 33, 28), ("w3", 28, 33)]),
 }
 LENGTHS = (9, 24)
 
@@ -114,12 +137,31 @@ def saved_config(directory):
     return config
 
 
-def golden(config, settings, kind, random_ids):
+def add_experts(directory, config, rank, block, count, matrices):
+    """Adds tensors of each expert to the adapter, whose numbers are replaced later."""
+    path = directory / "adapter_model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    for layer in range(config["num_hidden_layers"]):
+        for expert in range(count):
+            for name, inputs, outputs in matrices:
+                module = f"base_model.model.model.layers.{layer}.{block}.{expert}.{name}"
+                tensors[f"{module}.lora_A.weight"] = torch.zeros(rank, inputs)
+                tensors[f"{module}.lora_B.weight"] = torch.zeros(outputs, rank)
+    safetensors.torch.save_file(tensors, path)
+    path = directory / "adapter_config.json"
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    saved["target_modules"] += [name for name, _, _ in matrices]
+    path.write_text(json.dumps(saved), encoding="utf-8")
+
+
+def golden(config, settings, kind, random_ids, of_experts):
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
         tuned = peft.get_peft_model(make_model(config, torch.float32, None),
                                     peft.LoraConfig(task_type="CAUSAL_LM", **settings))
         tuned.save_pretrained(directory)
+        if of_experts:
+            add_experts(directory, config, settings["r"], *of_experts)
         tensors = replace_numbers(directory / "adapter_model.safetensors", kind)
         loaded = peft.PeftModel.from_pretrained(make_model(config, torch.float32, None), directory)
         adapter = saved_config(directory)
@@ -147,7 +189,7 @@ def main():
     torch.set_grad_enabled(False)
     args.output.mkdir(parents=True, exist_ok=True)
     for name in args.names or ADAPTERS:
-        record = golden(*ADAPTERS[name], random.Random(name))
+        record = golden(*ADAPTERS[name], random.Random(name), EXPERTS.get(name))
         text = json.dumps(record, separators=(",", ":"))
         (args.output / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
