@@ -520,7 +520,9 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
       return;
     }
     const bool is_matrix = is_multiplied(model, needed.kind);
-    needed.destination = is_matrix ? memory.upload_matrix(host, type) : memory.upload(host, type);
+    needed.destination = !is_matrix         ? memory.upload(host, type)
+                         : needed.is_expert ? memory.upload_seldom_read(host, type)
+                                            : memory.upload_matrix(host, type);
     if (needed.destination.data == host.data) {
       weights.viewed_files.insert(model.checkpoint.stored(needed.name).file);
     }

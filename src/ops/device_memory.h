@@ -52,8 +52,10 @@ class DeviceMemory {
   // As upload(), but the result is for matmul() and embed() only, so the device may choose another
   // layout. For kI8 it must.
   virtual Tensor upload_matrix(Tensor host, DType dtype) { return upload(host, dtype); }
-  // The same for a matrix whose rows are computed. All threads read the rows now, each row once.
-  // REQUIRES: a step can multiply by matrices of `dtype`.
+  // The same for a matrix that few steps may read: a view of `host` is not made present.
+  virtual Tensor upload_seldom_read(Tensor host, DType dtype) { return upload_matrix(host, dtype); }
+  // As upload_matrix() for a matrix whose rows are computed. All threads read the rows now, each
+  // row once. REQUIRES: a step can multiply by matrices of `dtype`.
   virtual Tensor upload_matrix(const RowSource& source, DType dtype) = 0;
   // An AddLowRank for matrices that are uploaded here.
   virtual void add_low_rank(const LowRankRow& row, int64_t first, int64_t n, float* y) const {
@@ -101,8 +103,8 @@ class DeviceMemory {
   // For the memory plan.
   virtual int64_t thread_bytes(const StepBounds&) const { return 0; }
 
-  // Faults in the weights and all memory reserved for caches and steps, and waits for the end. The
-  // first of several runs then costs no more than the others.
+  // Faults in the weights that are not seldom read and all memory reserved for caches and steps,
+  // and waits for the end. The first of several runs then costs no more than the others.
   virtual void make_present() {}
   // Bytes allocated so far, on the device or, if it has no capacity(), on the host.
   virtual int64_t held_bytes() const = 0;

@@ -77,6 +77,11 @@ Tensor CpuMemory::upload_matrix(Tensor host, DType dtype) {
   return format.view(packed, host.rows, host.cols);
 }
 
+Tensor CpuMemory::upload_seldom_read(Tensor host, DType dtype) {
+  const bool is_view = host.dtype == dtype && !packs(dtype);
+  return is_view ? host : upload_matrix(host, dtype);
+}
+
 Tensor CpuMemory::upload_matrix(const RowSource& source, DType dtype) {
   const int64_t rows = source.rows, cols = source.cols;
   const PackedFormat* const format =

@@ -23,6 +23,7 @@ class CpuMemory final : public DeviceMemory {
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
   Tensor upload(Tensor host, DType dtype) override;
   Tensor upload_matrix(Tensor host, DType dtype) override;
+  Tensor upload_seldom_read(Tensor host, DType dtype) override;
   Tensor upload_matrix(const RowSource& source, DType dtype) override;
   void add_low_rank(const LowRankRow& row, int64_t first, int64_t n, float* y) const override;
   bool packs(DType dtype) const override;
