@@ -60,6 +60,41 @@ std::string text_of_others(const MemoryDemand& d) {
   return text;
 }
 
+// The same run with other weights.
+MemoryDemand with_weights(MemoryDemand d, const OtherWeights& other) {
+  d.weight_bytes = other.weight_bytes;
+  d.activation_bytes = other.activation_bytes;
+  return d;
+}
+
+// The settings with which the run would fit, as the end of a message. fits(demand): whether a run
+// does.
+template <class Fits>
+std::string settings_that_fit(const MemoryDemand& d, const Fits& fits) {
+  std::string text;
+  const auto smaller = d.smaller_weights ? d.smaller_weights() : std::vector<OtherWeights>();
+  for (const OtherWeights& other : smaller) {
+    if (!fits(with_weights(d, other))) continue;
+    text += fmt::format("{} {}, with which the weights take {:.2f} GiB",
+                        text.empty() ? "; it would fit with" : ", or with", other.setting,
+                        gib(other.weight_bytes));
+  }
+  return text;
+}
+
+[[noreturn]] void refuse_for_memory(const MemoryDemand& d) {
+  std::string text = fmt::format(
+      "not enough {}: {:.2f} GiB are available{}; {}, which leaves no room for the KV cache",
+      d.rules.name, gib(d.available_bytes), d.rules.limit, text_of_others(d));
+  if (d.weight_bytes < d.available_bytes || d.rules.may_be_raised) {
+    text += fmt::format(" (a smaller --max-batch-size and --max-step-tokens, or a {}, may help)",
+                        d.rules.way_out);
+  }
+  throw Error(text + settings_that_fit(d, [](const MemoryDemand& other) {
+                return blocks_within(other, other.rules.max_share) > 0;
+              }));
+}
+
 int64_t blocks_asked_for(const MemoryDemand& d) {
   if (d.num_blocks) return *d.num_blocks;
   if (d.kv_memory) {
@@ -76,12 +111,7 @@ int64_t blocks_asked_for(const MemoryDemand& d) {
   int64_t fit = blocks_within(d, d.rules.usual_share);
   const int64_t few = std::min(longest, std::max<int64_t>(kFewPositions / d.block_size, 1));
   if (fit < few) fit = std::min(few, blocks_within(d, d.rules.max_share));
-  if (fit == 0) {
-    throw Error(fmt::format(
-        "not enough {}: {:.2f} GiB are available{}; {}, which leaves no room for the KV cache (a "
-        "smaller --max-batch-size and --max-step-tokens, or a {}, may help)",
-        d.rules.name, gib(d.available_bytes), d.rules.limit, text_of_others(d), d.rules.way_out));
-  }
+  if (fit == 0) refuse_for_memory(d);
   return std::min({longest * d.max_sequences, fit, kMaxPositions / d.block_size});
 }
 
@@ -110,9 +140,12 @@ MemoryPlan plan_memory(const MemoryDemand& d) {
                            .block_size = d.block_size};
   if (plan.total_bytes() > d.available_bytes) {
     throw Error(fmt::format(
-        "{}: {} blocks of {} positions take {:.2f} GiB; {:.2f} GiB are available{}, of which {}",
+        "{}: {} blocks of {} positions take {:.2f} GiB; {:.2f} GiB are available{}, of which {}{}",
         flag, num_blocks, d.block_size, gib(plan.kv_bytes), gib(d.available_bytes), d.rules.place,
-        text_of_others(d)));
+        text_of_others(d), settings_that_fit(d, [&](const MemoryDemand& other) {
+          return other.weight_bytes + other.activation_bytes + bytes_with(other, num_blocks) <=
+                 other.available_bytes;
+        })));
   }
   return plan;
 }

@@ -3,10 +3,18 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "ops/backend_info.h"
 
 namespace pagedinfer {
+
+// What a run would take with another setting.
+struct OtherWeights {
+  std::string_view setting;  // "--quantize int4"
+  int64_t weight_bytes = 0, activation_bytes = 0;
+};
 
 // The numbers that decide how many cache positions a run gets.
 struct MemoryDemand {
@@ -26,6 +34,8 @@ struct MemoryDemand {
   int max_model_len = 0;
   std::optional<int64_t> num_blocks = {};  // --num-blocks
   std::optional<int64_t> kv_memory = {};   // --kv-memory, bytes
+  // The settings with which the weights would take less, for the message that a run does not fit.
+  std::function<std::vector<OtherWeights>()> smaller_weights = {};
 };
 
 // The sizes that a run uses.
@@ -50,7 +60,7 @@ int64_t available_on_device(int64_t total_bytes, int64_t free_bytes, double shar
 // usual share of the available memory holds besides weights and activations. If that share has no
 // room for a short prompt, up to the maximum share is used. With --num-blocks plans exactly that
 // number, with --kv-memory all blocks that fit into it. Throws Error naming the flag if there is
-// room for less than one block or not enough memory.
+// room for less than one block or not enough memory, with the settings that would make it fit.
 MemoryPlan plan_memory(const MemoryDemand& demand);
 
 }  // namespace pagedinfer

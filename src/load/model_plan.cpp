@@ -176,11 +176,12 @@ PlannedModel ModelPlan::planned() const {
           .kv_type = options.cache,
           .weight_bytes = weight_bytes().total(),
           .tokenizer_bytes = tokenizer_bytes,
-          .form_bytes = forms ? form_shares().total() : 0};
+          .form_bytes = forms ? form_shares().total() : 0,
+          .weight_bytes_as = [this](Quantization other) { return weight_bytes(other).total(); }};
 }
 
-WeightBytes ModelPlan::weight_bytes() const {
-  return pagedinfer::weight_bytes(opened, options.compute, ops->memory(), quantize, dtype);
+WeightBytes ModelPlan::weight_bytes(Quantization quantized) const {
+  return pagedinfer::weight_bytes(opened, options.compute, ops->memory(), quantized, dtype);
 }
 
 PromptLimits ModelPlan::prompt_limits(int max_model_len) const {

@@ -53,9 +53,10 @@ struct ModelPlan {
   // One plan for each configuration of plan_model(), in the same order.
   std::vector<RunPlan> runs = {};
 
-  PlannedModel planned() const;
+  PlannedModel planned() const;  // valid as long as the ModelPlan does not move
   FormShares form_shares() const { return {.num_tokens = opened.spec.vocab}; }
-  WeightBytes weight_bytes() const;
+  WeightBytes weight_bytes() const { return weight_bytes(quantize); }
+  WeightBytes weight_bytes(Quantization quantized) const;
 
   // The limits on prompts in a run whose requests have at most `max_model_len` tokens. REQUIRES:
   // the ModelPlan does not move while they are used.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/error.h"
 #include "model/decoder.h"
@@ -85,8 +86,24 @@ RunPlan plan_steps(const Config& config, const PlannedModel& model) {
   return plan;
 }
 
+// What runs within these bounds would take if the weights were smaller.
+std::vector<OtherWeights> smaller_weights(const PlannedModel& model, StepBounds bounds) {
+  std::vector<OtherWeights> smaller;
+  if (!model.weight_bytes_as) return smaller;
+  bounds.int8_products = true;
+  const int64_t activation_bytes = step_bytes(model, bounds).total();
+  for (const auto& [quantize, setting] : {std::pair(Quantization::kInt8, "--quantize int8"),
+                                          {Quantization::kInt4, "--quantize int4"}}) {
+    if (quantize == Quantization::kInt4 && !model.backend.keeps_codes) continue;
+    const int64_t bytes = model.weight_bytes_as(quantize);
+    if (bytes < model.weight_bytes) smaller.push_back({setting, bytes, activation_bytes});
+  }
+  return smaller;
+}
+
+// `bounds`: of all runs.
 MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const PlannedModel& model,
-                            int64_t activation_bytes, int64_t available_bytes) {
+                            const StepBounds& bounds, int64_t available_bytes) {
   const ModelSpec& spec = model.spec;
   const int64_t per_layer =
       model.memory.kv_bytes_per_position(plan.kv_type, spec.kv_heads, spec.head_dim);
@@ -95,7 +112,7 @@ MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const Pla
       {.rules = model.backend.memory,
        .available_bytes = available_bytes,
        .weight_bytes = model.weight_bytes,
-       .activation_bytes = activation_bytes,
+       .activation_bytes = step_bytes(model, bounds).total(),
        .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
        .kv_bytes = [&](int64_t num) { return kv_bytes_of(model, plan.kv_type, num); },
        .beside_bytes = is_of_host ? plan.host.to_come() : 0,
@@ -104,7 +121,8 @@ MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const Pla
        .max_sequences = plan.bounds.sequences,
        .max_model_len = plan.limits.max_model_len,
        .num_blocks = config.num_blocks,
-       .kv_memory = config.kv_memory});
+       .kv_memory = config.kv_memory,
+       .smaller_weights = [&] { return smaller_weights(model, bounds); }});
 }
 
 }  // namespace
@@ -141,10 +159,10 @@ std::vector<RunPlan> plan_runs(const std::vector<Config>& configs, const Planned
                                const std::function<int64_t(const Config&)>& available_bytes) {
   std::vector<RunPlan> plans;
   for (const Config& config : configs) plans.push_back(plan_steps(config, model));
-  const int64_t activation_bytes = step_bytes(model, bounds_of_all(plans)).total();
+  const StepBounds bounds = bounds_of_all(plans);
   for (size_t i = 0; i < plans.size(); ++i) {
-    plans[i].memory = make_memory_plan(configs[i], plans[i], model, activation_bytes,
-                                       available_bytes(configs[i]));
+    plans[i].memory =
+        make_memory_plan(configs[i], plans[i], model, bounds, available_bytes(configs[i]));
   }
   return plans;
 }

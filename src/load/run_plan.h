@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "core/tensor.h"
@@ -35,6 +36,8 @@ struct PlannedModel {
   int64_t weight_bytes = 0;
   int64_t tokenizer_bytes = 0;
   int64_t form_bytes = 0;  // bytes that compiled forms may take
+  // What the weights would take otherwise; may be empty.
+  std::function<int64_t(Quantization)> weight_bytes_as = {};
 };
 
 // Bytes of a cache of type `kv_type` with `num_positions` positions, in all layers.

@@ -38,6 +38,7 @@ struct MemoryRules {
   std::string_view place = "";    // "... are available" in it
   std::string_view limit = "";    // "... are available" of which no more than this
   std::string_view way_out = "";  // "a ..., may help"
+  bool may_be_raised = false;     // what is available is a share that a flag chooses
 };
 
 struct BackendInfo {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "load/memory_plan.h"
@@ -203,6 +204,44 @@ TEST_CASE("a plan that does not fit is refused") {
   d.weight_bytes = 7 * kGiB;
   CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("not enough memory"), Error);
   CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("--kv-memory"), Error);
+}
+
+TEST_CASE("a model that does not fit is refused with the settings that would make it fit") {
+  MemoryDemand d = demand();
+  const auto refusal = [&] {
+    try {
+      (void)plan_memory(d);
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  d.weight_bytes = 12 * kGiB;
+  const std::string reason =
+      "not enough memory: 8.00 GiB are available and nine tenths of it may be used; the weights "
+      "take 12.00 GiB and the activations 0.50 GiB, which leaves no room for the KV cache";
+  CHECK(refusal() == reason);
+  int64_t int8 = 7 * kGiB, int4 = 4 * kGiB;
+  d.smaller_weights = [&] {
+    return std::vector<OtherWeights>{{"--quantize int8", int8, kGiB / 2},
+                                     {"--quantize int4", int4, kGiB / 2}};
+  };
+  CHECK(refusal() ==
+        reason + "; it would fit with --quantize int4, with which the weights take 4.00 GiB");
+  int8 = 6 * kGiB;
+  CHECK(refusal() ==
+        reason +
+            "; it would fit with --quantize int8, with which the weights take 6.00 GiB, "
+            "or with --quantize int4, with which the weights take 4.00 GiB");
+  int8 = int4 = 8 * kGiB;
+  CHECK(refusal() == reason);
+  d.kv_memory = 2 * kGiB;
+  CHECK(refusal().ends_with("and the activations 0.50 GiB"));
+  int4 = 5 * kGiB;
+  CHECK(refusal().ends_with(
+      "0.50 GiB; it would fit with --quantize int4, with which the weights take 5.00 GiB"));
+  d.kv_memory = 3 * kGiB;
+  CHECK(refusal().ends_with("and the activations 0.50 GiB"));
 }
 
 TEST_CASE("a bundled model is found by its short name from the program's path") {

@@ -1,5 +1,6 @@
 // Several configurations over one model in one process, one after the other.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "core/error.h"
 #include "load/run.h"
+#include "ops/cpu/cpu_ops.h"
 #include "ops/cuda/cuda_ops.h"
 #include "tests/support/model_runs.h"
 #include "tests/support/tiny_model.h"
@@ -160,6 +162,40 @@ TEST_CASE("a cache has the type that is asked for, a GPU's that of computation o
                        Error);
   config.kv_dtype = DType::kBF16;
   CHECK(plan_on_gpu(DType::kBF16).kv_type == DType::kBF16);
+}
+
+TEST_CASE("a model of experts that does not fit is refused with the weights that would") {
+  const TempDir dir;
+  write_file(dir / "config.json", R"({"architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 256,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 1,
+      "intermediate_size": 64, "vocab_size": 61, "max_position_embeddings": 64, "num_experts": 64,
+      "num_experts_per_tok": 2, "moe_intermediate_size": 128, "dtype": "bfloat16"})");
+  Config config = {
+      .model = dir.path(), .weights = Config::Weights::kDummy, .device = Config::Device::kCpu};
+  config.max_batch_size = 1;
+  config.prefill_chunk_size = 1;
+  const ModelPlan model = plan_model({config}, no_clock);
+  const auto outcome = [&](double available) -> std::string {
+    try {
+      (void)plan_runs({config}, model.planned(),
+                      [&](const Config&) { return static_cast<int64_t>(available); });
+      return "fits";
+    } catch (const Error& error) {
+      const std::string said = error.what();
+      const auto names = [&](const char* setting) {
+        return said.find(fmt::format("with {}, with which the weights take", setting)) !=
+               std::string::npos;
+      };
+      return fmt::format("{}{}", names("--quantize int8") ? "int8 " : "",
+                         names("--quantize int4") ? "int4" : "");
+    }
+  };
+  std::vector<std::string> outcomes;  // with more and more memory
+  for (double available = 1 << 24; available < 1e9; available *= 1.01) {
+    std::string found = outcome(available);
+    if (outcomes.empty() || outcomes.back() != found) outcomes.push_back(std::move(found));
+  }
+  CHECK(outcomes == std::vector<std::string>{"", "int4", "int8 int4", "fits"});
 }
 
 TEST_CASE("a float16 checkpoint on a CPU is told that bfloat16 is faster") {

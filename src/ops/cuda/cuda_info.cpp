@@ -50,7 +50,8 @@ constinit const BackendInfo kCudaInfo = {
                .name = "GPU memory",
                .place = " on the GPU",
                .limit = "",
-               .way_out = "larger --gpu-memory-utilization"},
+               .way_out = "larger --gpu-memory-utilization",
+               .may_be_raised = true},
     .peaks = peaks,
 };
 
