@@ -14,6 +14,7 @@
 #include "io/json_file.h"
 #include "model/families.h"
 #include "model/model_files.h"
+#include "model/parameters.h"
 #include "model/rope_scaling.h"
 #include "model/weights.h"
 
@@ -114,21 +115,6 @@ void check_tensors(const Checkpoint& files, const QuantizedWeights& quantized,
   }
 }
 
-int64_t parameters_of(const std::vector<Checkpoint::Declared>& tensors) {
-  int64_t sum = 0;
-  for (const Checkpoint::Declared& tensor : tensors) sum += tensor.rows * tensor.cols;
-  return sum;
-}
-
-// The parameters that a token does not go through: experts that it has not chosen.
-int64_t idle_parameters(const ModelSpec& spec) {
-  const ExpertsSpec& experts = spec.experts;
-  const int64_t biases = experts.biases ? 2 * int64_t{experts.width} + spec.hidden : 0;
-  const int64_t each = 3 * int64_t{experts.width} * spec.hidden + biases;
-  return std::ranges::count(spec.layers, true, &LayerSpec::has_experts) *
-         (experts.count - experts.per_token) * each;
-}
-
 void describe_quantization(const Checkpoint& files, const QuantizedWeights& quantized,
                            const std::vector<Checkpoint::Declared>& needed, InspectedModel& model) {
   if (quantized.description().empty()) return;
@@ -165,8 +151,7 @@ void read_checkpoint(const ModelStore& store, const std::string& lora,
   const std::vector<Checkpoint::Declared> needed =
       has_files ? needed_tensors(model.spec, names, *files, quantized)
                 : needed_tensors(model.spec, names);
-  model.parameters = parameters_of(needed);
-  model.active_parameters = model.parameters - idle_parameters(model.spec);
+  model.parameters = parameters_of(model.spec, needed);
   const bool is_told = has_files && problems.keep([&] { check_told(store, quantized, *files); });
   if (is_told && quantized.is_known()) {
     describe_quantization(*files, quantized, needed, model);
@@ -182,12 +167,11 @@ void make_up_weights(const JsonObject& config, const std::vector<TensorNames>& c
   if (candidates.empty()) return;
   const auto needed = needed_tensors(model.spec, candidates.front());
   const DType type = dummy_type(config);
-  model.parameters = parameters_of(needed);
-  model.active_parameters = model.parameters - idle_parameters(model.spec);
+  model.parameters = parameters_of(model.spec, needed);
   model.stored = {{.type = name_of(type),
                    .num_tensors = std::ssize(needed),
-                   .parameters = model.parameters,
-                   .bytes = model.parameters * size_of(type)}};
+                   .parameters = model.parameters.all,
+                   .bytes = model.parameters.all * size_of(type)}};
 }
 
 }  // namespace

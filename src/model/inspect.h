@@ -10,6 +10,7 @@
 #include "model/adapter.h"
 #include "model/generation_config.h"
 #include "model/model.h"
+#include "model/parameters.h"
 #include "model/spec.h"
 
 namespace pagedinfer {
@@ -33,9 +34,7 @@ struct InspectedModel {
   std::vector<std::string> quantization_notes = {};  // its parts that have no effect here
   std::optional<DType> dtype = {};                   // the checkpoint's, if that is known
 
-  // Of the tensors that the model needs; 0 if that is not known.
-  int64_t parameters = 0;
-  int64_t active_parameters = 0;  // those that a token goes through
+  Parameters parameters = {};  // 0 if that is not known
   // Of the checkpoint, or of the weights that would be made up.
   std::vector<TensorTotal> stored = {};  // the largest first
   int num_files = 0;

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "core/refusal.h"
 #include "settings/table.h"
 #include "settings/values.h"
 #include "tests/support/e2e.h"
@@ -85,6 +86,24 @@ TEST_CASE("a plan tells lines, memory, sequences and prefixes, and writes no fil
   std::istringstream lines(ended.out);
   for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(line.size() <= 100, line);
   CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl"});
+}
+
+TEST_CASE("a plan tells the parameters of a model, and of experts those of a token") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", ids_line(5, 0, 0, 3));
+  write_file(dir / "config.json", R"({"architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 24,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "intermediate_size": 40, "vocab_size": 200, "max_position_embeddings": 64, "num_experts": 5,
+      "num_experts_per_tok": 2, "moe_intermediate_size": 9})");
+  const Words flags = {"--model", dir.path(), "--weights", "dummy", "--input", dir / "in.jsonl"};
+  const Json planned = plan_of(flags);
+  const int64_t all = planned.integer("/parameters"),
+                active = planned.integer("/active_parameters");
+  CHECK(all - active == 2 * (5 - 2) * 3 * 9 * 24);
+  CHECK(plan(flags).out.find(fmt::format("\nparameters   {}, {} of them for a token\n",
+                                         grouped(all), grouped(active))) != std::string::npos);
+  const Json dense = plan_of({"--input", dir / "in.jsonl"});
+  CHECK(dense.integer("/active_parameters") == dense.integer("/parameters"));
 }
 
 TEST_CASE("a run takes what its plan tells") {

@@ -212,5 +212,5 @@ TEST_CASE("the parameters of a token are those outside of experts and of its own
   Problems problems;
   const InspectedModel model = inspect_model(dir.path(), WeightSource::kDummy, problems);
   CHECK(problems.all().empty());
-  CHECK(model.parameters - model.active_parameters == 3 * (5 - 2) * 3 * 9 * 24);
+  CHECK(model.parameters.all - model.parameters.active == 3 * (5 - 2) * 3 * 9 * 24);
 }

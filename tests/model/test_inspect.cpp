@@ -43,8 +43,8 @@ TEST_CASE("a supported model has no problems, and the numbers of its files") {
   CHECK(model.spec.eos_tokens == opened.spec.eos_tokens);
   REQUIRE(model.stored.size() == 1);
   CHECK(model.stored[0].type == "F32");
-  CHECK(model.stored[0].parameters == model.parameters);
-  CHECK(model.stored[0].bytes == 4 * model.parameters);
+  CHECK(model.stored[0].parameters == model.parameters.all);
+  CHECK(model.stored[0].bytes == 4 * model.parameters.all);
   CHECK(model.num_files == 1);
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("every reason against a model is told, and open_model tells the first 
   }
   CHECK(problems.all().size() == 9);
   CHECK(model.spec.hidden == 24);
-  CHECK(model.parameters > 0);
+  CHECK(model.parameters.all > 0);
   const TempDir dir;
   write_file(dir / "config.json", config);
   CHECK_THROWS_WITH_AS((void)open_model(dir.path(), WeightSource::kDummy),
@@ -122,7 +122,7 @@ TEST_CASE("a field that cannot be read hides no other reason, and no size is tol
   CHECK(model.spec.vocab == 61);
   CHECK(model.spec.heads == 32);
   CHECK_FALSE(model.tied_embeddings.has_value());
-  CHECK(model.parameters == 0);
+  CHECK(model.parameters.all == 0);
 }
 
 TEST_CASE("sizes that contradict each other are told beside the other reasons") {
@@ -147,7 +147,7 @@ TEST_CASE("sizes that contradict each other are told beside the other reasons") 
     CHECK(model.spec.heads == 0);
     CHECK(model.spec.kv_heads == 0);
     CHECK(model.spec.head_dim == 0);
-    CHECK(model.parameters == 0);
+    CHECK(model.parameters.all == 0);
     CHECK(model.spec.layers.size() == 2);
   }
 }
@@ -192,7 +192,7 @@ TEST_CASE("an unknown family has sizes as far as config.json gives them") {
   CHECK(model.spec.layers.size() == 3);
   CHECK(model.spec.intermediate == 0);
   CHECK_FALSE(model.tied_embeddings.has_value());
-  CHECK(model.parameters == 0);
+  CHECK(model.parameters.all == 0);
   Problems of_empty;
   const InspectedModel empty = inspect(R"({"model_type": "gpt9"})", of_empty);
   CHECK(empty.spec.hidden == 0);

@@ -119,12 +119,6 @@ std::string heads_text(const ModelSpec& spec) {
   return text;
 }
 
-std::string parameters_text(const InspectedModel& model) {
-  if (model.active_parameters == model.parameters) return grouped(model.parameters);
-  return fmt::format("{}, {} of them for a token", grouped(model.parameters),
-                     grouped(model.active_parameters));
-}
-
 void add_shapes(const InspectedModel& model, Lines& lines) {
   const ModelSpec& spec = model.spec;
   lines.add("family", family_text(model));
@@ -139,7 +133,7 @@ void add_shapes(const InspectedModel& model, Lines& lines) {
     lines.add("context", fmt::format("{} tokens", grouped(spec.max_positions)));
   }
   for (const auto& [name, text] : traits_of(spec)) lines.add(name, text);
-  if (model.parameters > 0) lines.add("parameters", parameters_text(model));
+  if (model.parameters.all > 0) lines.add("parameters", text_of(model.parameters));
   lines.add("weights", stored_text(model));
   lines.add("quantization", model.quantization);
 }
@@ -177,8 +171,8 @@ void write_shapes(JsonWriter& json, const InspectedModel& model) {
   json.key("traits").begin_object();
   for (const auto& [name, text] : traits_of(spec)) json.field(name, text);
   json.end_object();
-  add_known("parameters", model.parameters);
-  add_known("active_parameters", model.active_parameters);
+  add_known("parameters", model.parameters.all);
+  add_known("active_parameters", model.parameters.active);
   json.field("weight_files", model.num_files).field("quantization", model.quantization);
   json.key("weights").begin_array();
   for (const TensorTotal& total : model.stored) {

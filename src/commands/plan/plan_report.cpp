@@ -248,6 +248,7 @@ std::string plan_table(const PlanReport& r) {
       "model", fmt::format("{}, {} on {}; {}the cache in {}", r.model, name_of(r.dtype), r.device,
                            r.quantize == Quantization::kNone ? "" : weights_text(r.quantize) + ", ",
                            name_of(r.plan.kv_type)));
+  out += table_row("parameters", text_of(r.parameters));
   if (r.survey.num_requests() > 0) {
     out += table_row("touches", fmt::format("this input touches at most {} of memory",
                                             human_bytes(r.touched_bytes())));
@@ -277,6 +278,8 @@ std::string plan_json(const PlanReport& r) {
       .field("dtype", name_of(r.dtype))
       .field("kv_dtype", name_of(r.plan.kv_type))
       .field("quantize", name_of(r.quantize))
+      .field("parameters", r.parameters.all)
+      .field("active_parameters", r.parameters.active)
       .field("device", r.device);
   append_input(json, r);
   append_memory(json, r);

@@ -8,6 +8,7 @@
 #include "commands/plan/input_survey.h"
 #include "commands/plan/rehearsal.h"
 #include "load/run_plan.h"
+#include "model/parameters.h"
 
 namespace pagedinfer {
 
@@ -20,6 +21,7 @@ struct PlanReport {
   std::string input = {}, model = {}, device = {};
   DType dtype = DType::kBF16;
   Quantization quantize = Quantization::kNone;
+  Parameters parameters = {};
   const RunPlan& plan;
   int max_positions = 0;   // of the model
   int64_t file_bytes = 0;  // of the weights that are mapped from files or made up in memory
