@@ -44,6 +44,7 @@ std::map<std::string, Known> known_templates() {
           {"gemma3", gemma3},
           {"exaone4", {test_template("exaone4"), {}}},
           {"glm4", {test_template("glm4"), {}}},
+          {"harmony", {test_template("harmony"), {}}},
           {"ministral3", ministral3},
           {"Qwen2.5", qwen2},
           {"qwen2.5", qwen2},
@@ -54,6 +55,10 @@ std::map<std::string, Known> known_templates() {
 Chat chat_of(dom::element line) {
   Chat chat = {.messages = simdjson::minify(line["messages"]),
                .add_generation_prompt = bool(line["add_generation_prompt"])};
+  dom::element tools;
+  if (line["tools"].get(tools) == simdjson::SUCCESS) chat.tools = simdjson::minify(tools);
+  std::string_view effort;
+  if (line["reasoning_effort"].get(effort) == simdjson::SUCCESS) chat.reasoning_effort = effort;
   bool thinking = true;
   if (line["enable_thinking"].get(thinking) == simdjson::SUCCESS) {
     chat.template_arguments =
@@ -107,7 +112,7 @@ const std::string kHi = R"([{"role":"user","content":"Hi"}])";
 }  // namespace
 
 TEST_CASE("chat templates render what transformers renders for own conversations") {
-  CHECK(check_cases(source_dir() + "/tests/data/chat/cases.jsonl") >= 88);
+  CHECK(check_cases(source_dir() + "/tests/data/chat/cases.jsonl") >= 112);
 }
 
 TEST_CASE("what clients say of thoughts reaches the variable that the template has for it") {
