@@ -492,7 +492,71 @@ def golden(config, random_ids, max_model_len):
                        "min_margin": float(f"{margin:.4g}")}}
 
 
+def random_experts(draw):
+    """A model with experts."""
+    family = draw.choice([QWEN2_MOE, QWEN3_MOE, MIXTRAL, OLMOE, GRANITE_MOE, GRANITE_MOE_SHARED, GPT_OSS,
+                          QWEN3_VL_MOE])
+    kv_heads = draw.choice([1, 2, 3])
+    heads = kv_heads * draw.choice([1, 2, 3])
+    head_dim = draw.choice([24, 32, 40, 64, 96])
+    has_own_dim = family in (QWEN3_MOE, MIXTRAL, GPT_OSS, QWEN3_VL_MOE)
+    layers, count = draw.randrange(1, 5), draw.choice([2, 3, 5, 8, 17, 40])
+    config = family | sizes(
+        heads * draw.randrange(5, 14) if has_own_dim else heads * head_dim, heads, kv_heads,
+        draw.randrange(20, 50), draw.randrange(31, 98), layers=layers, rms_norm_eps=1e-5,
+        rope_theta=draw.choice([100.0, 1e4, 1e6]), tie_word_embeddings=draw.random() < 0.5)
+    if has_own_dim:
+        config["head_dim"] = head_dim
+    per_token = draw.randrange(1, min(count, 8) + 1)
+    width = draw.randrange(5, 40)
+    if family in (MIXTRAL, GRANITE_MOE, GRANITE_MOE_SHARED, GPT_OSS):
+        config |= {"num_local_experts": count, "num_experts_per_tok": per_token}
+    elif family is OLMOE:
+        config |= {"num_experts": count, "num_experts_per_tok": per_token}
+    else:
+        config |= experts(count, per_token, width)
+    if family in (QWEN2_MOE, QWEN3_MOE, OLMOE):
+        config["norm_topk_prob"] = draw.random() < 0.5
+    if family in (QWEN2_MOE, QWEN3_MOE) and draw.random() < 0.5:
+        config |= {"decoder_sparse_step": draw.randrange(1, layers + 1),
+                   "mlp_only_layers": [draw.randrange(layers)] if layers > 1 else []}
+    if family is QWEN2_MOE:
+        config |= {"shared_expert_intermediate_size": draw.randrange(5, 40),
+                   "qkv_bias": draw.random() < 0.5}
+    if family in (QWEN2_MOE, QWEN3_MOE) and draw.random() < 0.4:
+        config |= {"use_sliding_window": True, "sliding_window": draw.randrange(1, 40),
+                   "max_window_layers": draw.randrange(layers + 1)}
+    if family is MIXTRAL:
+        config["sliding_window"] = draw.choice([None, draw.randrange(1, 40)])
+    if family is OLMOE and draw.random() < 0.5:
+        config["clip_qkv"] = draw.uniform(0.3, 2)
+    if family in (QWEN3_MOE, OLMOE, GRANITE_MOE, GRANITE_MOE_SHARED):
+        config["attention_bias"] = draw.random() < 0.4
+    if family in (GRANITE_MOE, GRANITE_MOE_SHARED):
+        config |= {"embedding_multiplier": draw.uniform(1, 12), "logits_scaling": draw.uniform(1, 16),
+                   "residual_multiplier": draw.uniform(0.1, 1),
+                   "attention_multiplier": draw.uniform(0.5, 2) / head_dim ** 0.5}
+    if family is GRANITE_MOE_SHARED:
+        config["shared_intermediate_size"] = draw.choice([0, draw.randrange(5, 40)])
+    if family is GPT_OSS:
+        config |= {"sliding_window": draw.randrange(1, 40), "swiglu_limit": draw.uniform(0.3, 7),
+                   "rope_scaling": {"rope_type": "yarn", "factor": draw.uniform(1, 8), "beta_fast": 32.0,
+                                    "beta_slow": 1.0, "truncate": draw.random() < 0.5,
+                                    "original_max_position_embeddings": draw.randrange(30, 500)}}
+    if family is QWEN3_VL_MOE:
+        third = head_dim // 6
+        text = {key: config[key] for key in config if key not in QWEN3_VL_MOE}
+        tied = text.pop("tie_word_embeddings")
+        config = family | {"tie_word_embeddings": tied, "text_config": text | {
+            "model_type": "qwen3_vl_moe_text", "eos_token_id": 7, "rope_scaling": {
+                "rope_type": "default", "mrope_interleaved": True,
+                "mrope_section": [head_dim // 2 - 2 * third, third, third]}}}
+    return config
+
+
 def random_model(draw):
+    if draw.random() < 0.35:
+        return random_experts(draw)
     family = draw.choice([LLAMA, MISTRAL, QWEN2, QWEN3, SMOLLM3, GRANITE, OLMO2, PHI3, GEMMA2, GEMMA3,
                           GEMMA, OLMO3, EXAONE4, GLM4, MINISTRAL3])
     kv_heads = draw.choice([1, 2, 3, 5])
