@@ -111,9 +111,17 @@ Adapter::Adapter(const std::string& dir, std::span<const AdapterTargets> targets
   const std::set<std::string_view> refused = refuse_parts(known, root, modules);
   config.check_targets(modules);
 
+  // The name of a target may be meant for a shared expert alone: in newer versions of transformers
+  // the others are no modules.
+  const auto is_expert = [](const AdapterTarget& target) {
+    return target.module.kind == AdaptedModule::Kind::kExpert;
+  };
+  const bool has_experts = std::ranges::any_of(known.matrices, [&](const AdapterTarget& target) {
+    return is_expert(target) && !tensors_below(file_, prefix_of(target.module)).empty();
+  });
   std::vector<std::string> wrong;
   for (const AdapterTarget& target : known.matrices) {
-    if (!config.changes(target.module)) continue;
+    if (!config.changes(target.module) || (is_expert(target) && !has_experts)) continue;
     const Change change = change_of(target, config);
     Problems of_tensors;
     if (!of_tensors.keep([&] { check(change); })) wrong.push_back(of_tensors.all().front());
@@ -139,7 +147,8 @@ Adapter::Change Adapter::change_of(const AdapterTarget& target, const AdapterCon
                    .cols = target.cols,
                    .scale = config.scale_of(target.module.name)};
   const std::string replacement = prefix + "base_layer.weight";
-  if (target.module.kind != AdaptedModule::Kind::kLayer && file_.contains(replacement)) {
+  const bool may_be_replaced = is_embedding || target.module.kind == AdaptedModule::Kind::kOutput;
+  if (may_be_replaced && file_.contains(replacement)) {
     change.replacement = replacement;
   }
   return change;

@@ -20,7 +20,8 @@ class JsonObject;
 
 // A module of a model, as adapters call it: a matrix of weights.
 struct AdaptedModule {
-  enum class Kind : uint8_t { kLayer, kEmbedding, kOutput };
+  // kRouter: it chooses or weighs experts. kExpert: of an expert that has tensors of its own.
+  enum class Kind : uint8_t { kLayer, kRouter, kExpert, kEmbedding, kOutput };
   std::string name = {};  // "model.layers.0.mlp.up_proj"
   Kind kind = Kind::kLayer;
 };
@@ -45,7 +46,7 @@ struct AdapterTargets {
   std::vector<AdapterTarget> matrices = {};
   // What the names of modules begin with that no adapter may change.
   std::vector<std::string> unused = {};  // TensorNames::unused
-  std::vector<std::string> fixed = {};   // routers, and experts that have no tensors of their own
+  std::vector<std::string> fixed = {};   // experts that have no tensors of their own
 };
 
 // A LoRA adapter as PEFT saves it, matched with the matrices of a model.

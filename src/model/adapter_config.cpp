@@ -212,7 +212,10 @@ bool AdapterConfig::matches(std::string_view key, const NamePattern& pattern,
 }
 
 bool AdapterConfig::has(const Names& names, const AdaptedModule& module) const {
-  if (names.is_all_linear) return module.kind == AdaptedModule::Kind::kLayer;
+  if (names.is_all_linear) {
+    return module.kind == AdaptedModule::Kind::kLayer ||
+           module.kind == AdaptedModule::Kind::kExpert;
+  }
   if (names.pattern) return matches(names.key, *names.pattern, module.name);
   return std::ranges::any_of(
       names.listed, [&](const std::string& end) { return is_name_or_end(module.name, end); });

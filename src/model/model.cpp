@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <map>
 #include <utility>
 
 #include "core/check.h"
@@ -18,23 +19,32 @@ std::string module_of(std::string_view tensor) {
   return std::string(tensor.substr(0, tensor.size() - kWeight.size()));
 }
 
-// Of layers with experts: the modules that adapters cannot change, each with a point.
-std::vector<std::string> fixed_modules(const ModelSpec& spec, const TensorNames& names) {
-  std::vector<std::string> fixed;
-  const auto add = [&](const std::string& tensor) {
-    std::string parent = tensor.substr(0, tensor.rfind('.') + 1);
-    if (fixed.empty() || fixed.back() != parent) fixed.push_back(std::move(parent));
-  };
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    if (!spec.layers[i].has_experts) continue;
-    const LayerNames& layer = names.layers[i];
-    add(layer.router);
-    if (spec.experts.gates_shared) add(layer.shared_gate);
-    if (names.expert_storage == ExpertStorage::kEach) continue;
-    add(layer.experts.front().gate);
-    add(layer.experts.front().down);
+// What the names of the modules of stacked experts begin with.
+std::vector<std::string> stacked_modules(const TensorNames& names) {
+  std::vector<std::string> modules;
+  if (names.expert_storage == ExpertStorage::kEach) return modules;
+  for (const LayerNames& layer : names.layers) {
+    if (layer.experts.empty()) continue;
+    for (const std::string& tensor : {layer.experts.front().gate, layer.experts.front().down}) {
+      std::string parent = tensor.substr(0, tensor.rfind('.') + 1);
+      if (modules.empty() || modules.back() != parent) modules.push_back(std::move(parent));
+    }
   }
-  return fixed;
+  return modules;
+}
+
+// By the names of tensors. All others are kLayer.
+std::map<std::string_view, AdaptedModule::Kind> kinds_of(const TensorNames& names) {
+  using enum AdaptedModule::Kind;
+  std::map<std::string_view, AdaptedModule::Kind> kinds = {{names.embedding, kEmbedding},
+                                                           {names.output, kOutput}};
+  for (const LayerNames& layer : names.layers) {
+    kinds.insert({{layer.router, kRouter}, {layer.shared_gate, kRouter}});
+    for (const ExpertNames& expert : layer.experts) {
+      kinds.insert({{expert.gate, kExpert}, {expert.up, kExpert}, {expert.down, kExpert}});
+    }
+  }
+  return kinds;
 }
 
 }  // namespace
@@ -71,28 +81,30 @@ OpenedModel open_model(const ModelStore& store, WeightSource source) {
 
 std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorNames& used,
                                             std::span<const TensorNames> known) {
-  using ModuleKind = AdaptedModule::Kind;
   const std::vector<Checkpoint::Declared> tensors = needed_matrices(spec, used);
   std::vector<AdapterTargets> all;
   for (const TensorNames& names : known) {
     if (names.expert_storage != used.expert_storage) continue;
     const std::vector<Checkpoint::Declared> called = needed_matrices(spec, names);
+    const auto kinds = kinds_of(names);
     std::vector<AdapterTarget> targets;
     for (size_t i = 0; i < tensors.size(); ++i) {
       const auto& [tensor, rows, cols] = tensors[i];
       const std::string& name = called[i].name;
-      const ModuleKind kind = name == names.embedding ? ModuleKind::kEmbedding
-                              : name == names.output  ? ModuleKind::kOutput
-                                                      : ModuleKind::kLayer;
-      targets.push_back({tensor, {module_of(name), kind}, rows, cols});
+      const auto kind = kinds.find(name);
+      targets.push_back(
+          {tensor,
+           {module_of(name), kind == kinds.end() ? AdaptedModule::Kind::kLayer : kind->second},
+           rows,
+           cols});
     }
     if (spec.tied_embeddings) {
       targets.front().is_tied = true;
       AdapterTarget output = targets.front();
-      output.module = {module_of(names.output), ModuleKind::kOutput};
+      output.module = {module_of(names.output), AdaptedModule::Kind::kOutput};
       targets.push_back(std::move(output));
     }
-    all.push_back({std::move(targets), names.unused, fixed_modules(spec, names)});
+    all.push_back({std::move(targets), names.unused, stacked_modules(names)});
   }
   return all;
 }

@@ -566,7 +566,7 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
 
 std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names) {
   return tensors_of(spec, names, [](const Needed& needed) {
-    return needed.kind == TensorKind::kEmbedding ||
+    return needed.kind == TensorKind::kEmbedding || needed.kind == TensorKind::kRouter ||
            (needed.kind == TensorKind::kMatrix && !needed.is_stacked);
   });
 }

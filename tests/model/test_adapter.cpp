@@ -39,7 +39,7 @@ void for_each_adapter(const Visit& visit) {
     visit(name, record, dir.path(), adapter.path());
     ++count;
   }
-  CHECK(count >= 20);
+  CHECK(count >= 21);
 }
 
 // What a tiny model with an adapter is refused for; "" if it is not.

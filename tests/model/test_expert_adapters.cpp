@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -63,6 +63,25 @@ void check_only_problem(const std::vector<std::string>& problems, const std::str
   CHECK(problems.front().find("; merge the adapter with merge_and_unload") != std::string::npos);
 }
 
+// Numbers of the matrix `name` that are not their sums with the update of the adapter, if it has
+// one. Its scale is 2.
+int num_wrong_sums(const Adapter& adapter, const std::string& name, const Tensor& before,
+                   const Tensor& after) {
+  const bool is_changed = adapter.changes(name);
+  const LowRank update = is_changed ? adapter.update_of(name, 0, before.rows) : LowRank();
+  int num_wrong = 0;
+  for (int64_t i = 0; i < before.rows; ++i) {
+    for (int64_t c = 0; c < before.cols; ++c) {
+      float sum = 0.0f;
+      for (int64_t k = 0; k < (is_changed ? update.a.rows : 0); ++k) {
+        sum += update.b.row<float>(i)[k] * update.a.row<float>(k)[c];
+      }
+      num_wrong += after.row<float>(i)[c] != before.row<float>(i)[c] + sum * 2.0f;
+    }
+  }
+  return num_wrong;
+}
+
 constexpr const char* kFewExperts =
     R"("num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 9)";
 
@@ -82,19 +101,7 @@ TEST_CASE("an adapter of some experts changes the matrices that it names, and no
   const Weights after = load_weights(tuned, DType::kF32, ops->memory());
   const auto check_matrix = [&](const Tensor& old, const Tensor& found, const std::string& name) {
     CAPTURE(name);
-    const bool is_changed = tuned.adapter->changes(name);
-    const LowRank update = is_changed ? tuned.adapter->update_of(name, 0, old.rows) : LowRank();
-    int num_wrong = 0;
-    for (int64_t i = 0; i < old.rows; ++i) {
-      for (int64_t c = 0; c < old.cols; ++c) {
-        float sum = 0.0f;
-        for (int k = 0; k < (is_changed ? options.rank : 0); ++k) {
-          sum += update.b.row<float>(i)[k] * update.a.row<float>(k)[c];
-        }
-        num_wrong += found.row<float>(i)[c] != old.row<float>(i)[c] + sum * 2.0f;
-      }
-    }
-    CHECK(num_wrong == 0);
+    CHECK(num_wrong_sums(*tuned.adapter, name, old, found) == 0);
   };
   const LayerNames& names = tuned.names.layers[0];
   REQUIRE(names.experts.size() == 7);
@@ -106,20 +113,45 @@ TEST_CASE("an adapter of some experts changes the matrices that it names, and no
   }
 }
 
-TEST_CASE("an adapter that changes routers is refused by their names") {
-  const TempDir qwen3, qwen2;
+TEST_CASE("an adapter's routers stay float32, and all-linear does not mean them") {
+  const std::string dir = source_dir() + "/tests/data/quantized/gptq-4-order-experts";
+  const TempDir lora;
+  const TinyAdapterOptions options = {.targets = {"mlp.gate", "shared_expert_gate"}};
+  write_adapter_for(dir, lora.path(), options);
+  const OpenedModel plain = open_model(dir);
+  OpenedModel tuned = open_model(dir);
+  open_adapter(lora.path(), tuned);
+  CHECK(tuned.adapter->num_matrices() == 4);
+  const auto ops = make_cpu_ops({.compute = DType::kBF16});
+  const auto layer_of = [&](const OpenedModel& model) {
+    return load_weights(model, DType::kBF16, ops->memory(), Quantization::kInt4).layers[1];
+  };
+  const LayerWeights before = layer_of(plain), after = layer_of(tuned);
+  const LayerNames& names = tuned.names.layers[1];
+  for (const auto& [name, old, found] :
+       {std::tuple(names.router, before.router, after.router),
+        {names.shared_gate, before.shared_gate, after.shared_gate}}) {
+    CAPTURE(name);
+    CHECK(found.dtype == DType::kF32);
+    CHECK(num_wrong_sums(*tuned.adapter, name, old, found) == 0);
+  }
+
+  const TempDir qwen3;
   expert_files(qwen3, "Qwen3MoeForCausalLM", kFewExperts);
-  check_only_problem(
-      problems_with(qwen3.path(), R"("target_modules": ["q_proj", "mlp.gate"])",
-                    {{"model.layers.0.self_attn.q_proj", 24, 24},
-                     {"model.layers.1.self_attn.q_proj", 24, 24},
-                     {"model.layers.1.mlp.gate", 24, 5}}),
-      "adapter_model.safetensors: has 2 tensors of model.layers.1.mlp.gate, which an "
-      "adapter cannot change here");
-  expert_files(qwen2, "Qwen2MoeForCausalLM", kFewExperts);
-  check_only_problem(problems_with(qwen2.path(), R"("target_modules": ["shared_expert_gate"])",
-                                   {{"model.layers.0.mlp.shared_expert_gate", 24, 1}}),
-                     "has 2 tensors of model.layers.0.mlp.shared_expert_gate, which");
+  Modules all;
+  for (int layer = 0; layer < 2; ++layer) {
+    for (const char* const name : {"q_proj", "k_proj", "v_proj", "o_proj"}) {
+      all.emplace_back(fmt::format("model.layers.{}.self_attn.{}", layer, name), 24,
+                       name[0] == 'k' || name[0] == 'v' ? 12 : 24);
+    }
+    for (int expert = 0; expert < 5; ++expert) {
+      const std::string parent = fmt::format("model.layers.{}.mlp.experts.{}.", layer, expert);
+      all.emplace_back(parent + "gate_proj", 24, 9);
+      all.emplace_back(parent + "up_proj", 24, 9);
+      all.emplace_back(parent + "down_proj", 9, 24);
+    }
+  }
+  CHECK(problems_with(qwen3.path(), R"("target_modules": "all-linear")", all).empty());
 }
 
 TEST_CASE("an adapter that changes experts of one tensor is refused by their names") {

@@ -26,8 +26,8 @@ import safetensors.torch
 import torch
 
 from make_family_goldens import (FULL, GEMMA2, GEMMA3, GLM4, GPT_OSS, GRANITE, GRANITE_MOE_SHARED, LLAMA,
-                                 MINISTRAL, MISTRAL, MIXTRAL, OLMO2, PHI3, QWEN2, QWEN3, QWEN3_MOE, SLIDE,
-                                 SMOLLM3, dummy_weights, experts, make_model, sizes)
+                                 MINISTRAL, MISTRAL, MIXTRAL, OLMO2, PHI3, QWEN2, QWEN2_MOE, QWEN3, QWEN3_MOE,
+                                 SLIDE, SMOLLM3, dummy_weights, experts, make_model, sizes)
 from make_goldens import logits_of, pinned, rounded
 
 PEFT = "0.21.2"
@@ -93,18 +93,21 @@ ADAPTERS = {
             "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
             "truncate": False, "original_max_position_embeddings": 128}), dict(
                 target_modules=ALL, r=3, lora_alpha=6), "F32"),
+    "qwen2-moe-all": (QWEN2_MOE | sizes(24, 4, 2, 35, 43, layers=3, decoder_sparse_step=2) | experts(
+        6, 3, 21, shared_expert_intermediate_size=31), dict(target_modules=ALL, r=3, lora_alpha=6), "F32"),
     "qwen3-moe-experts": (QWEN3_MOE | sizes(24, 4, 2, 35, 43, layers=2, head_dim=14) | experts(
         5, 2, 21, norm_topk_prob=True), dict(target_modules=["q_proj", "o_proj"], r=3, lora_alpha=6), "F32"),
     "mixtral-experts": (MIXTRAL | sizes(
         28, 4, 2, 33, 41, layers=2, head_dim=10, sliding_window=11, num_local_experts=4,
         num_experts_per_tok=2), dict(target_modules=["v_proj"], r=2, lora_alpha=5), "BF16"),
 }
-# Of some of them: the matrices of experts that the adapter changes too, as (name, inputs, outputs), each
-# expert's by itself. PEFT reads such adapters, but saves others.
+# Of some of them: how many experts a layer has, and what the adapter changes too, as (name, inputs,
+# outputs) of the router and of each expert. PEFT reads such adapters, but saves others.
 EXPERTS = {
-    "qwen3-moe-experts": ("mlp.experts", 5, [("gate_proj", 24, 21), ("up_proj", 24, 21),
-                                             ("down_proj", 21, 24)]),
-    "mixtral-experts": ("block_sparse_moe.experts", 4, [("w1", 28, 33), ("w2", 33, 28), ("w3", 28, 33)]),
+    "qwen3-moe-experts": ("mlp", 5, [("gate", 24, 5), ("experts.{}.gate_proj", 24, 21),
+                                     ("experts.{}.up_proj", 24, 21), ("experts.{}.down_proj", 21, 24)]),
+    "mixtral-experts": ("block_sparse_moe", 4, [("experts.{}.w1", 28, 33), ("experts.{}.w2", 33, 28),
+                                                ("experts.{}.w3", 28, 33)]),
 }
 LENGTHS = (9, 24)
 
@@ -138,19 +141,19 @@ def saved_config(directory):
 
 
 def add_experts(directory, config, rank, block, count, matrices):
-    """Adds tensors of each expert to the adapter, whose numbers are replaced later."""
+    """Adds tensors of routers and of each expert to the adapter, whose numbers are replaced later."""
     path = directory / "adapter_model.safetensors"
     tensors = safetensors.torch.load_file(path)
     for layer in range(config["num_hidden_layers"]):
-        for expert in range(count):
-            for name, inputs, outputs in matrices:
-                module = f"base_model.model.model.layers.{layer}.{block}.{expert}.{name}"
+        for name, inputs, outputs in matrices:
+            for expert in range(count):
+                module = f"base_model.model.model.layers.{layer}.{block}.{name.format(expert)}"
                 tensors[f"{module}.lora_A.weight"] = torch.zeros(rank, inputs)
                 tensors[f"{module}.lora_B.weight"] = torch.zeros(outputs, rank)
     safetensors.torch.save_file(tensors, path)
     path = directory / "adapter_config.json"
     saved = json.loads(path.read_text(encoding="utf-8"))
-    saved["target_modules"] += [name for name, _, _ in matrices]
+    saved["target_modules"] += [name.split(".")[-1] for name, _, _ in matrices]
     path.write_text(json.dumps(saved), encoding="utf-8")
 
 
