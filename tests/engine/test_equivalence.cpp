@@ -28,13 +28,13 @@ Expected one_at_a_time(Rig& rig, const Workload& work) {
   for (const auto& [step, request] : work.arrivals) {
     const bool searches = request.sampling.beams.width > 1;
     for (int sample = 0; sample < (searches ? 0 : request.num_samples); ++sample) {
-      expected.answers[{request.head.index, sample}] =
+      expected.answers[{request.random_key, sample}] =
           rig.alone(request, work.limits.max_model_len, stops, {}, sample);
     }
     if (!searches) continue;
     int beam = 0;
     for (FinishedBeam& found : rig.search_alone(request, work.limits.max_model_len, kTinyStop)) {
-      expected.answers[{request.head.index, beam++}] = std::move(found.tokens);
+      expected.answers[{request.random_key, beam++}] = std::move(found.tokens);
     }
   }
   REQUIRE(rig.num_bad_rows() == 0);
@@ -63,7 +63,7 @@ void run(Rig& rig, KvPool& pool, const Workload& work, const Expected& expected,
   REQUIRE(outcome.answers.size() == num_answers);
   std::set<uint64_t> refused;  // by random key
   for (const auto& [step, request] : work.arrivals) {
-    if (outcome.refused.contains(request.head.index)) refused.insert(request.random_key);
+    if (outcome.refused.contains(request.random_key)) refused.insert(request.random_key);
   }
   const LogitRows& rows = rig.logit_rows();
   size_t num_rows = 0;

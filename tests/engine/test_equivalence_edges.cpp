@@ -24,15 +24,14 @@ class Edges {
   void add(int num_prompt, int max_tokens) {
     const int64_t index = std::ssize(arrivals_);
     arrivals_.push_back({0, make_request(index, num_prompt, max_tokens, kTinyVocab)});
-    arrivals_.back().request.random_key = static_cast<uint64_t>(index);
   }
 
   Outcome require_same(KvPool& pool, const SchedulerLimits& limits) {
     const auto never = [](const Rig::Tokens&) { return false; };
-    std::map<int64_t, Rig::Tokens> alone;
+    std::map<uint64_t, Rig::Tokens> alone;
     rig_.start();
     for (const auto& [step, request] : arrivals_) {
-      alone[request.head.index] = rig_.alone(request, limits.max_model_len, never);
+      alone[request.random_key] = rig_.alone(request, limits.max_model_len, never);
     }
     const LogitRows expected = rig_.logit_rows();
 
@@ -150,7 +149,7 @@ TEST_CASE("an answer is cut off where the model's length ends") {
     CHECK(outcome.answers.size() == edges.arrivals().size());
     for (const auto& [step, request] : edges.arrivals()) {
       const auto num_prompt = static_cast<int>(request.prompt.size());
-      CHECK(std::ssize(outcome.answers.at({request.head.index, 0})) ==
+      CHECK(std::ssize(outcome.answers.at({request.random_key, 0})) ==
             std::min(request.sampling.max_tokens, kLength - num_prompt));
     }
   }
@@ -168,7 +167,7 @@ TEST_CASE("a request that fills the whole pool runs, one token more is refused")
       edges.add(9, 3);
       PagedPool pool(52 / block_size, block_size);
       const Outcome outcome = edges.require_same(pool, {.max_model_len = 512});
-      CHECK(outcome.refused == std::set<int64_t>{most > 0 ? 2 : 1});
+      CHECK(outcome.refused == std::set<uint64_t>{most > 0 ? 2U : 1U});
       CHECK(outcome.answers.size() + 1 == edges.arrivals().size());
     }
   }

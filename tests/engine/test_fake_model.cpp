@@ -133,17 +133,17 @@ void require_answers(const Outcome& outcome, const std::vector<Arrival>& arrival
     const auto failed = [&](const SampleId& id) {
       return outcome.refused.contains(id.first) || outcome.failed.contains(id);
     };
-    if (request.sampling.beams.width > 1 && !failed({request.head.index, 0})) {
+    if (request.sampling.beams.width > 1 && !failed({request.random_key, 0})) {
       const std::vector<FinishedBeam> found = search_alone(request, max_model_len);
       REQUIRE(static_cast<int>(found.size()) == request.sampling.beams.width);
       for (int i = 0; i < static_cast<int>(found.size()); ++i) {
-        REQUIRE(outcome.answers.at({request.head.index, i}) ==
+        REQUIRE(outcome.answers.at({request.random_key, i}) ==
                 found[static_cast<size_t>(i)].tokens);
       }
       continue;
     }
     for (int sample = 0; sample < request.num_samples; ++sample) {
-      const SampleId id = {request.head.index, sample};
+      const SampleId id = {request.random_key, sample};
       if (failed(id)) {
         REQUIRE(!outcome.answers.contains(id));
       } else {
@@ -297,12 +297,12 @@ TEST_CASE("the tokens of a prompt are scored once each, whatever runs beside") {
     const Outcome outcome = run(pool, work, counters, random, either(random));
     size_t num_scores = 0;
     for (const auto& [step, request] : work.arrivals) {
-      const bool is_refused = outcome.refused.contains(request.head.index);
+      const bool is_refused = outcome.refused.contains(request.random_key);
       if (request.num_prompt_log_probs < 0 || is_refused) continue;
       uint64_t hash = 7;
       for (int p = 1; p < std::ssize(request.prompt); ++p) {
         hash = mix(hash, request.prompt[p - 1]);
-        REQUIRE(outcome.scores.at({request.head.index, p}) == draw(hash, 0));
+        REQUIRE(outcome.scores.at({request.random_key, p}) == draw(hash, 0));
         ++num_scores;
       }
     }
@@ -357,11 +357,11 @@ TEST_CASE("guessed tokens change no token, right or wrong") {
       Request& request = arrival.request;
       if (random.one_in(4)) request.num_samples = random.pick(2, 4);
       for (int sample = 0; sample < request.num_samples; ++sample) {
-        answers[{request.head.index, sample}] = alone(request, sample, work.limits.max_model_len);
+        answers[{request.random_key, sample}] = alone(request, sample, work.limits.max_model_len);
       }
     }
     const Drafter drafter = [&](const Sequence& seq) {
-      const std::vector<TokenId>& answer = answers.at({seq.request->head.index, seq.sample});
+      const std::vector<TokenId>& answer = answers.at({seq.request->random_key, seq.sample});
       const auto from = std::min(answer.size(), static_cast<size_t>(seq.num_generated()));
       std::vector<TokenId> guess(answer.begin() + static_cast<int64_t>(from), answer.end());
       guess.resize(std::min(guess.size(), static_cast<size_t>(random.pick(0, 5))));

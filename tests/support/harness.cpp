@@ -109,7 +109,7 @@ class Run {
       const Request& request = arrivals[next_].request;
       const int width = request.sampling.beams.width;
       if (!scheduler_.fits(request)) {
-        outcome_.refused.insert(request.head.index);
+        outcome_.refused.insert(request.random_key);
         ++counters_.of["refused"];
         continue;
       }
@@ -218,7 +218,7 @@ class Run {
     for (const Sequence& seq : aborted) {
       REQUIRE(seq.tokens.back() >= 0);
       for (int i = 0; i < seq.num_samples(); ++i) {
-        outcome_.failed.insert({seq.request->head.index, seq.sample + i});
+        outcome_.failed.insert({seq.request->random_key, seq.sample + i});
       }
       done(seq);
       ++counters_.of["failed"];
@@ -241,7 +241,7 @@ class Run {
       if (!draw.scores) continue;
       const Request& request = *scheduler_.find(draw)->request;
       REQUIRE(outcome_.scores
-                  .emplace(std::pair(request.head.index, draw.position), flight.tokens[i].token)
+                  .emplace(std::pair(request.random_key, draw.position), flight.tokens[i].token)
                   .second);  // once, also after a preemption
       ++counters_.of["scores"];
     }
@@ -259,13 +259,13 @@ class Run {
     for (const Sequence& seq : committed.finished) {
       done(seq);
       for (size_t i = 0; i < seq.found_beams.size(); ++i) {
-        const SampleId id = {seq.request->head.index, static_cast<int>(i)};
+        const SampleId id = {seq.request->random_key, static_cast<int>(i)};
         REQUIRE(outcome_.answers.emplace(id, seq.found_beams[i].tokens).second);
       }
       counters_.of["searches"] += seq.is_beam();
       if (seq.is_beam()) continue;
       const auto generated = seq.generated();
-      const SampleId id = {seq.request->head.index, seq.sample};
+      const SampleId id = {seq.request->random_key, seq.sample};
       REQUIRE(outcome_.answers.emplace(id, std::vector(generated.begin(), generated.end())).second);
     }
   }

@@ -22,7 +22,7 @@ namespace pagedinfer {
 
 struct Arrival {
   int step;
-  Request request;  // identified by its head.index
+  Request request;  // identified by its random_key
 };
 
 // Computes a step, given the sequences of its chunks, and returns a token for each draw, in order.
@@ -33,16 +33,16 @@ using Device = std::function<std::vector<DrawnToken>(const StepPlan&, PlanSequen
 using Drafter = std::function<std::vector<TokenId>(const Sequence&)>;
 struct StepFailed {};
 
-// A sample of a request, or what a beam search found: its head.index and the number of the sample.
-using SampleId = std::pair<int64_t, int>;
+// A sample of a request, or what a beam search found: its random_key and the number of the sample.
+using SampleId = std::pair<uint64_t, int>;
 
 // The results of a run.
 struct Outcome {
   std::map<SampleId, std::vector<TokenId>> answers;
-  std::set<int64_t> refused;  // requests that could never run, by head.index
-  std::set<SampleId> failed;  // were in a step that failed
-  // By head.index and position: what was drawn where the prompt's token was scored.
-  std::map<std::pair<int64_t, int>, TokenId> scores;
+  std::set<uint64_t> refused;  // requests that could never run, by random_key
+  std::set<SampleId> failed;   // were in a step that failed
+  // By random_key and position: what was drawn where the prompt's token was scored.
+  std::map<std::pair<uint64_t, int>, TokenId> scores;
 };
 
 // How often something happened, so that a test can require that it did.

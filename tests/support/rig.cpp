@@ -354,7 +354,7 @@ void vary_sampling(std::vector<Arrival>& arrivals, WorkloadRandom& random) {
     const auto fraction = [&] { return static_cast<float>(random.pick(1, 99)) / 100.0f; };
     params.seed = static_cast<uint64_t>(random.pick(0, 3));
     request.random_key =
-        random_key(params.seed, std::to_string(request.head.index), request.prompt);
+        random_key(params.seed, std::to_string(request.random_key), request.prompt);
     if (random.one_in(3)) {
       params.repetition_penalty = 0.5f + 2 * fraction();
       params.presence_penalty = fraction();

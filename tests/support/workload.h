@@ -25,7 +25,8 @@ class WorkloadRandom {
   std::mt19937 engine_;
 };
 
-// A request of `num_prompt` tokens below `vocab`, which depend on its index only.
+// A request of `num_prompt` tokens below `vocab`, which depend on its index only. The index is its
+// random key.
 Request make_request(int64_t index, int num_prompt, int max_tokens, TokenId vocab = 97);
 
 // `count` of 3,000 random tokens, the same in every call, from the `first` one on.
