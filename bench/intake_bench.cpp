@@ -30,9 +30,8 @@ void measure(const Tokenizer& tokenizer, const std::string& path, int num_worker
   IntakeItem item;
   int64_t num_tokens = 0;
   while (intake.pull(true, item) == Pull::kItem) {
-    if (const Request* const first = std::get_if<Request>(&item)) {
-      num_tokens += std::ssize(first->prompt);
-      for (const Request& request : first->more) num_tokens += std::ssize(request.prompt);
+    if (const PreparedLine* const prepared = std::get_if<PreparedLine>(&item)) {
+      for (const Request& request : prepared->prompts) num_tokens += std::ssize(request.prompt);
     }
   }
   intake.rethrow_failure();

@@ -113,7 +113,6 @@ struct RecordHead {
 
 // A prompt of the input file, tokenized and with every default filled in.
 struct Request {
-  RecordHead head = {};
   std::vector<TokenId> prompt = {};
   SamplingParams sampling = {};
   uint64_t random_key = 0;  // of its draws; see core/random_key.h
@@ -131,8 +130,6 @@ struct Request {
   // unless the record shows the prompt or its tokens and their text is known.
   std::string prompt_text = {};
   std::vector<int> prompt_offsets = {};
-  // The first prompt of a line holds the requests of the line's other prompts, which have no heads.
-  std::vector<Request> more = {};
 
   // SampleRow::num_log_probs of its draws. Choosing the best samples needs log probabilities too.
   int num_candidates() const {
@@ -142,6 +139,13 @@ struct Request {
   int num_prompt_candidates() const {
     return std::max(num_prompt_log_probs, echo ? sampling.num_log_probs : -1);
   }
+};
+
+// A line of the input file that can be computed: a request for each of its prompts. The requests
+// differ in their prompts and in what follows from these.
+struct PreparedLine {
+  RecordHead head = {};
+  std::vector<Request> prompts = {};  // at least one
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kError };

@@ -10,8 +10,8 @@
 
 namespace pagedinfer {
 
-// The result of one line: a request to run, or an answer, which is an error.
-using IntakeItem = std::variant<Request, Completion>;
+// The result of one line: what to compute, or an answer, which is an error.
+using IntakeItem = std::variant<PreparedLine, Completion>;
 
 // A line as the engine takes it.
 struct EngineLine {

@@ -28,9 +28,9 @@ RequestError no_finite_logits() {
   return {"no_finite_logits", "the model's logits are not numbers, or all minus infinity"};
 }
 
-int num_prompt_tokens(const Request& first) {
-  size_t num_tokens = first.prompt.size();
-  for (const Request& request : first.more) num_tokens += request.prompt.size();
+int num_prompt_tokens(const PreparedLine& line) {
+  size_t num_tokens = 0;
+  for (const Request& request : line.prompts) num_tokens += request.prompt.size();
   return static_cast<int>(num_tokens);
 }
 
@@ -53,11 +53,11 @@ int64_t tokens_of(const Request& request) {
 }  // namespace
 
 void RequestTracker::submit(EngineLine line, double now, const Done& done) {
-  if (Request* const request = std::get_if<Request>(&line.item)) {
-    Result<> fits = scheduler_.fits(*request);
-    if (fits) return begin(make_line(std::move(*request), std::move(line.form)), now, done);
-    line.item = Completion{.head = std::move(request->head),
-                           .num_prompt_tokens = num_prompt_tokens(*request),
+  if (PreparedLine* const prepared = std::get_if<PreparedLine>(&line.item)) {
+    Result<> fits = scheduler_.fits(prepared->prompts);
+    if (fits) return begin(make_line(std::move(*prepared), std::move(line.form)), now, done);
+    line.item = Completion{.head = std::move(prepared->head),
+                           .num_prompt_tokens = num_prompt_tokens(*prepared),
                            .error = std::move(fits.error())};
   }
   auto& refused = std::get<Completion>(line.item);
@@ -105,20 +105,18 @@ void RequestTracker::on_admit(const Sequence& seq) {
 }
 
 std::unique_ptr<RequestTracker::Line> RequestTracker::make_line(
-    Request first, std::shared_ptr<const CompiledForm> form) const {
+    PreparedLine prepared, std::shared_ptr<const CompiledForm> form) const {
   auto line = std::make_unique<Line>();
+  line->head = std::move(prepared.head);
   line->form = std::move(form);
-  std::vector<Request> more = std::move(first.more);
-  const auto add = [&](Request& request) {
+  line->prompts.reserve(prepared.prompts.size());
+  for (Request& request : prepared.prompts) {
     Prompt& prompt = line->prompts.emplace_back();
     prompt.line = line.get();
     prompt.computed = builder_.begin(std::move(request));
     prompt.samples.resize(prompt.computed.samples.size());
     if (line->form) prompt.forms.emplace(spec_, prompt.computed.request, *line->form);
-  };
-  line->prompts.reserve(1 + more.size());
-  add(first);
-  for (Request& request : more) add(request);
+  }
   return line;
 }
 
@@ -252,7 +250,7 @@ void RequestTracker::answer(Line& line, double now, const Done& done) const {
   for (double* const time : {&line.timing.admitted, &line.timing.first_token}) {
     if (*time == 0 && line.error.code.empty()) *time = now;
   }
-  Completion completion = {.head = std::move(line.prompts.front().computed.request.head),
+  Completion completion = {.head = std::move(line.head),
                            .num_cached_tokens = line.num_found,
                            .error = std::move(line.error),
                            .timing = line.timing};

@@ -86,6 +86,7 @@ class RequestTracker {
   };
   // Kept through preemption.
   struct Line {
+    RecordHead head = {};
     std::vector<Prompt> prompts = {};
     std::shared_ptr<const CompiledForm> form = {};  // EngineLine::form
     RequestTiming timing = {};
@@ -101,7 +102,8 @@ class RequestTracker {
   };
 
   Prompt& prompt_of(const Sequence& seq) { return *prompts_.at(seq.request); }
-  std::unique_ptr<Line> make_line(Request first, std::shared_ptr<const CompiledForm> form) const;
+  std::unique_ptr<Line> make_line(PreparedLine prepared,
+                                  std::shared_ptr<const CompiledForm> form) const;
   void begin(std::unique_ptr<Line> line, double now, const Done& done);
   void submit_next(Line& line);
   static void fail(int64_t age, RequestError error, Line& line);

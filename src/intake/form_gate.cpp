@@ -12,19 +12,20 @@ namespace pagedinfer {
 namespace {
 
 bool lacks_form(const IntakeItem& item) {
-  const auto* const request = std::get_if<Request>(&item);
-  return request != nullptr && !request->sampling.form.is_free();
+  const auto* const line = std::get_if<PreparedLine>(&item);
+  return line != nullptr && !line->prompts.front().sampling.form.is_free();
 }
 
-Completion failed(Request request, const RequestError& error) {
+Completion failed(PreparedLine line, const RequestError& error) {
+  const Request& request = line.prompts.front();
   std::string where;
-  if (!request.more.empty()) where = "prompt[0]: ";
+  if (line.prompts.size() > 1) where = "prompt[0]: ";
   if (request.sampling.form.kind != FormKind::kCall) {  // else the error names the tool
     where += request.tools.choice == ToolChoice::kNamed
                  ? fmt::format("tools[{}].function.parameters: ", request.tools.named)
                  : "the form of the answer: ";
   }
-  return {.head = std::move(request.head),
+  return {.head = std::move(line.head),
           .num_prompt_tokens = static_cast<int>(request.prompt.size()),
           .error = {error.code, where + error.message}};
 }
@@ -57,7 +58,7 @@ bool FormGate::take_ready(EngineLine& line) {
     if (*found) {
       line.form = **std::move(found);
     } else {
-      line.item = failed(std::get<Request>(std::move(line.item)), found->error());
+      line.item = failed(std::get<PreparedLine>(std::move(line.item)), found->error());
     }
     return true;
   }
@@ -71,7 +72,8 @@ bool FormGate::has_place() const {
 void FormGate::hold(IntakeItem& item) {
   const int64_t num_tokens = memory_in_tokens(item);
   num_tokens_ += num_tokens;
-  FormStore::Ticket form = parts_.forms->ask(std::get<Request>(item).sampling.form);
+  FormStore::Ticket form =
+      parts_.forms->ask(std::get<PreparedLine>(item).prompts.front().sampling.form);
   held_.push_back({std::move(item), num_tokens, std::move(form)});
   waits_ = false;
 }

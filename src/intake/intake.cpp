@@ -143,7 +143,7 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
       check_line(parsed, line.arrival, parts_.chat, parts_.rules.strict, batch.unknown_keys);
       for (KeyHint& hint : parsed.hints) add_hint(batch.hints, {line.number, std::move(hint)});
       batch.items.push_back(
-          make_request(std::move(parsed), parts_.tokenizer, parts_.chat, limits_.prompt));
+          prepare_line(std::move(parsed), parts_.tokenizer, parts_.chat, limits_.prompt));
       batch.cost_when_done += memory_in_tokens(batch.items.back());
     }
   } catch (...) {

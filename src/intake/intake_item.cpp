@@ -196,16 +196,17 @@ int64_t memory_in_tokens(const IntakeItem& item) {
   const auto of_head = [&](const RecordHead& head) {
     return of_list(head.id_json) + of_list(head.kept);
   };
-  const Request* const first = std::get_if<Request>(&item);
-  if (first == nullptr) return of_head(std::get<Completion>(item).head);
-  const SamplingParams& sampling = first->sampling;
-  int64_t sum = of_head(first->head) + of_prompt(*first) + of_list(sampling.logit_bias) +
+  const PreparedLine* const line = std::get_if<PreparedLine>(&item);
+  if (line == nullptr) return of_head(std::get<Completion>(item).head);
+  const Request& first = line->prompts.front();
+  const SamplingParams& sampling = first.sampling;
+  int64_t sum = of_head(line->head) + of_list(sampling.logit_bias) +
                 of_list(sampling.allowed_token_ids) + of_list(sampling.stop) +
                 of_list(sampling.stop_token_ids);
   for (const std::string& stop : sampling.stop) sum += of_list(stop);
   for (const std::string& text : sampling.form.texts) sum += of_list(text);
-  for (const std::string& name : first->tools.names) sum += of_list(name);
-  for (const Request& request : first->more) sum += of_prompt(request);
+  for (const std::string& name : first.tools.names) sum += of_list(name);
+  for (const Request& request : line->prompts) sum += of_prompt(request);
   return sum;
 }
 
@@ -233,14 +234,13 @@ struct PromptMaker {
   std::vector<TokenId> prompt = {};
   bool is_cut = false;  // some tokens of the text are not in `prompt`
 
-  IntakeItem make() {
+  // On an error `prompt` has the tokens that were made.
+  Result<Request> make() {
     Result<> result = render();
     if (result) result = tokenize();
     if (result) result = check();
     if (result) return build();
-    return Completion{.head = std::move(draft.head),
-                      .num_prompt_tokens = static_cast<int>(prompt.size()),
-                      .error = std::move(result.error())};
+    return std::move(result.error());
   }
 
   // Turns a conversation or a row into the text of the draft.
@@ -324,8 +324,7 @@ struct PromptMaker {
         begins_with_thoughts(*chat.thoughts, *tokenizer, prompt, may_think)) {
       form_behind = chat.thoughts->end;
     }
-    Request request = {.head = std::move(draft.head),
-                       .random_key = random_key(draft.sampling.seed, origin, prompt),
+    Request request = {.random_key = random_key(draft.sampling.seed, origin, prompt),
                        .num_samples = draft.sampling.best_of.value_or(draft.sampling.n),
                        .num_returned = draft.sampling.n,
                        .num_prompt_log_probs = draft.num_prompt_log_probs,
@@ -342,44 +341,40 @@ struct PromptMaker {
   }
 };
 
-// The requests of several prompts: the first request, which holds the others.
-IntakeItem make_several(RequestDraft draft, const Tokenizer* tokenizer, const ChatSettings& chat,
-                        const PromptLimits& limits) {
-  std::vector<PromptDraft> prompts = std::move(draft.more);
-  PromptDraft first = {std::move(draft.prompt), std::move(draft.prompt_token_ids)};
-  prompts.insert(prompts.begin(), std::move(first));
-  draft.more.clear();
-  Request all;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    draft.prompt = std::move(prompts[i].text);
-    draft.prompt_token_ids = std::move(prompts[i].token_ids);
-    IntakeItem item = PromptMaker{draft, i, tokenizer, chat, limits}.make();
-    if (Completion* const failure = std::get_if<Completion>(&item)) {
-      failure->error.message = fmt::format("prompt[{}]: {}", i, failure->error.message);
-      return item;
-    }
-    Request& request = std::get<Request>(item);
-    if (i == 0) {
-      all = std::move(request);
-    } else {
-      request.head = {};
-      all.more.push_back(std::move(request));
-    }
-  }
-  return all;
+// The prompts of the draft, and none left in it.
+std::vector<PromptDraft> take_prompts(RequestDraft& draft) {
+  std::vector<PromptDraft> prompts = std::exchange(draft.more, {});
+  prompts.insert(prompts.begin(),
+                 PromptDraft{std::move(draft.prompt), std::move(draft.prompt_token_ids)});
+  return prompts;
 }
 
 }  // namespace
 
-IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
+IntakeItem prepare_line(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
                         const PromptLimits& limits) {
-  if (line.failed()) {
-    return Completion{.head = std::move(line.request.head), .error = std::move(line.error)};
+  RequestDraft& draft = line.request;
+  if (line.failed())
+    return Completion{.head = std::move(draft.head), .error = std::move(line.error)};
+  std::vector<PromptDraft> prompts = take_prompts(draft);
+  PreparedLine prepared;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    draft.prompt = std::move(prompts[i].text);
+    draft.prompt_token_ids = std::move(prompts[i].token_ids);
+    const bool is_last = i + 1 == prompts.size();
+    PromptMaker maker = {is_last ? std::move(draft) : draft, i, tokenizer, chat, limits};
+    Result<Request> request = maker.make();
+    if (!request) {
+      std::string& message = request.error().message;
+      if (prompts.size() > 1) message = fmt::format("prompt[{}]: {}", i, message);
+      return Completion{.head = std::move(maker.draft.head),
+                        .num_prompt_tokens = static_cast<int>(maker.prompt.size()),
+                        .error = std::move(request.error())};
+    }
+    prepared.prompts.push_back(std::move(*request));
+    if (is_last) prepared.head = std::move(maker.draft.head);
   }
-  if (line.request.more.empty()) {
-    return PromptMaker{std::move(line.request), 0, tokenizer, chat, limits}.make();
-  }
-  return make_several(std::move(line.request), tokenizer, chat, limits);
+  return prepared;
 }
 
 Result<> try_to_render(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat) {

@@ -1,4 +1,4 @@
-// Turns a parsed line into a Request or an error Completion.
+// Turns a parsed line into a PreparedLine or an error Completion.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,12 @@ struct PromptLimits {
 // longest token, times four because a tokenizer's normalizer may shorten the text.
 int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len);
 
-// Tokenizes the line's prompt and checks it against the limits. `tokenizer` may be null: then a
+// Tokenizes the line's prompts and checks them against the limits. `tokenizer` may be null: then a
 // prompt must be token ids. May be called from several threads at once.
-IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
+IntakeItem prepare_line(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
                         const PromptLimits& limits);
 
-// The error that the line has before its first prompt is tokenized, as make_request() finds it.
+// The error that the line has before its first prompt is tokenized, as prepare_line() finds it.
 Result<> try_to_render(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat);
 
 // What the parser cannot judge: the line fails if its arrival is not allowed. Counts in `keys`, as

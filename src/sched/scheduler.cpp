@@ -93,14 +93,14 @@ Result<> Scheduler::fits(int64_t num_prompt, int64_t max_tokens, int beam_width)
   return {};
 }
 
-Result<> Scheduler::fits(const Request& first) const {
-  for (size_t i = 0; i <= first.more.size(); ++i) {
-    const Request& request = i == 0 ? first : first.more[i - 1];
+Result<> Scheduler::fits(std::span<const Request> prompts) const {
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const Request& request = prompts[i];
     Result<> result =
         fits(std::ssize(request.prompt), request.sampling.max_tokens, request.sampling.beams.width);
     if (result) continue;
     std::string& message = result.error().message;
-    if (!first.more.empty()) message = fmt::format("prompt[{}]: {}", i, message);
+    if (prompts.size() > 1) message = fmt::format("prompt[{}]: {}", i, message);
     return result;
   }
   return {};

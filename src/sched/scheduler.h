@@ -44,8 +44,8 @@ class Scheduler {
   // Whether such a request fits into the pool if it runs alone. REQUIRES: the prompt has a token
   // and is shorter than max_model_len.
   Result<> fits(int64_t num_prompt, int64_t max_tokens, int beam_width = 1) const;
-  // Whether each prompt of a line does, if this is the line's first request.
-  Result<> fits(const Request& first) const;
+  // Whether each prompt of a line does.
+  Result<> fits(std::span<const Request> prompts) const;
 
   // Returns the age of the request's first sample. REQUIRES: fits(); num_samples is positive;
   // max_tokens is positive, or the prompt is scored and has at least 2 tokens; a beam search has

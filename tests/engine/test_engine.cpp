@@ -88,8 +88,8 @@ void compare_with_lines_alone(Forms forms, int first_trial, int num_trials, Coun
     }
     const std::vector<Line> lines = make_lines(work, random, forms);
     for (const Line& line : lines) {
-      const Request* request = std::get_if<Request>(&line.item);
-      counters.of["several prompts"] += request != nullptr && !request->more.empty();
+      const PreparedLine* prepared = std::get_if<PreparedLine>(&line.item);
+      counters.of["several prompts"] += prepared != nullptr && prepared->prompts.size() > 1;
     }
     const auto compare = [&](KvPool& pool) {
       scramble(pool, random);
@@ -153,12 +153,12 @@ TEST_CASE("a step asks for the log probabilities that its requests want") {
   for (const int num_log_probs : {-1, 0, 5}) {
     Request request = make_request(std::ssize(lines), 3, 4, kTinyVocab);
     request.sampling.num_log_probs = num_log_probs;
-    lines.push_back({0, std::move(request)});
+    lines.push_back({0, line_of(std::move(request), std::ssize(lines))});
   }
   Request best = make_request(std::ssize(lines), 3, 4, kTinyVocab);
   best.random_key = 9;
   best.num_samples = 2;
-  lines.push_back({0, std::move(best)});
+  lines.push_back({0, line_of(std::move(best), std::ssize(lines))});
   PagedPool pool(16, 4);
   const SchedulerLimits limits = {
       .max_step_tokens = 8, .max_running = 3, .max_waiting = 3, .max_model_len = 32};
@@ -172,9 +172,11 @@ TEST_CASE("latencies count from the reading of a line, its wait for others inclu
   std::vector<Line> lines;
   for (int i = 0; i < 80; ++i) {
     Request request = make_request(i, 3, 2, kTinyVocab);
-    request.head = {.index = i, .line = i + 1, .arrived = kRead};
     request.sampling.ignore_eos = true;
-    lines.push_back({0, std::move(request)});
+    PreparedLine line = line_of(std::move(request), i);
+    line.head.line = i + 1;
+    line.head.arrived = kRead;
+    lines.push_back({0, std::move(line)});
   }
   PagedPool pool(16, 4);
   for (const Overlap overlap : kEither) {

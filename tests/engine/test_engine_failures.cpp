@@ -41,7 +41,7 @@ struct FailureScene {
 
   void keep_first_prompts() {
     for (Line& line : lines) {
-      if (auto* const request = std::get_if<Request>(&line.item)) request->more.clear();
+      if (auto* const prepared = std::get_if<PreparedLine>(&line.item)) prepared->prompts.resize(1);
     }
     whole = run();
   }
@@ -246,15 +246,16 @@ TEST_CASE("logits that are no numbers end their own request only") {
     FailureScene scene(overlap);
     const auto note_sample = scene.rig.ops.on_sample;
     for (const Line& line : scene.lines) {
-      const auto* request = std::get_if<Request>(&line.item);
-      if (request == nullptr) continue;
-      const Completion& answer = scene.whole.answers.at(request->head.index);
+      const auto* prepared = std::get_if<PreparedLine>(&line.item);
+      if (prepared == nullptr) continue;
+      const Request& request = prepared->prompts.front();
+      const Completion& answer = scene.whole.answers.at(prepared->head.index);
       for (size_t token = 0; token < answer.choices[0].tokens.size(); ++token) {
-        const auto position = static_cast<uint32_t>(request->prompt.size() + token);
+        const auto position = static_cast<uint32_t>(request.prompt.size() + token);
         const float spoiled = token % 2 == 0 ? __builtin_nanf("") : -__builtin_inff();
         scene.rig.ops.on_sample = [&](Tensor logits, std::span<const SampleRow> rows) {
           for (const SampleRow& row : rows) {
-            if (row.key != request->random_key || row.position != position) continue;
+            if (row.key != request.random_key || row.position != position) continue;
             std::fill_n(logits.row<float>(row.logits_row), logits.cols, spoiled);
           }
         };
@@ -262,7 +263,7 @@ TEST_CASE("logits that are no numbers end their own request only") {
         REQUIRE(run.thrown == "");
         REQUIRE(run.answers.size() == scene.lines.size());
         for (const auto& [index, other] : run.answers) {
-          if (index == request->head.index) {
+          if (index == prepared->head.index) {
             REQUIRE(other.error.code == "no_finite_logits");
           } else {
             REQUIRE(same_answer(other, scene.whole.answers.at(index)));

@@ -140,25 +140,26 @@ class Search {
 std::vector<Line> lines_with_searches(const Workload& work, WorkloadRandom& random) {
   std::vector<Line> lines = make_lines(work, random, Forms::kSome);
   for (Line& line : lines) {
-    Request* const request = std::get_if<Request>(&line.item);
-    if (request == nullptr || random.one_in(2)) continue;
-    SamplingParams& params = request->sampling;
+    PreparedLine* const prepared = std::get_if<PreparedLine>(&line.item);
+    if (prepared == nullptr || random.one_in(2)) continue;
+    prepared->prompts.resize(1);
+    Request& request = prepared->prompts.front();
+    SamplingParams& params = request.sampling;
     params = {.form = params.form,
               .max_tokens = params.max_tokens,
               .min_tokens = params.min_tokens,
               .ignore_eos = params.ignore_eos,
               .stop_token_ids = params.stop_token_ids,
               .beams = random_beams(random, 4)};
-    request->num_samples = 1;
-    request->num_returned = params.beams.width;
-    request->more.clear();
+    request.num_samples = 1;
+    request.num_returned = params.beams.width;
   }
   return lines;
 }
 
 bool searches(const Line& line) {
-  const Request* const request = std::get_if<Request>(&line.item);
-  return request != nullptr && request->sampling.beams.width > 1;
+  const PreparedLine* const prepared = std::get_if<PreparedLine>(&line.item);
+  return prepared != nullptr && prepared->prompts.front().sampling.beams.width > 1;
 }
 
 }  // namespace
@@ -196,7 +197,7 @@ TEST_CASE("a search for an answer in a form finds in any company what one over a
         const Completion& answer = run.answers.at(static_cast<int64_t>(i));
         const bool has_run = !answer.failed() || answer.error.code == "form_impossible";
         if (!searches(lines[i]) || !has_run) continue;
-        const Request& request = std::get<Request>(lines[i].item);
+        const Request& request = std::get<PreparedLine>(lines[i].item).prompts.front();
         const bool is_guided = !lines[i].form.form.is_free();
         INFO("line " << i << ": " << (is_guided ? lines[i].form.form.texts[0] : "free"));
         Search search(rig, request, lines[i].form, work.limits.max_model_len);

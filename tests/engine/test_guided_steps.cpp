@@ -44,7 +44,8 @@ struct FormScene {
     FormCompiler compiler([&] { return letters(model.spec.vocab); });
     std::vector<EngineLine> lines;
     for (const Request& request : requests) {
-      lines.push_back({request, compile_form(request.sampling.form, compiler)});
+      lines.push_back(
+          {line_of(request, std::ssize(lines)), compile_form(request.sampling.form, compiler)});
     }
     PagedPool pool(num_blocks, 4);
     double now = 0;

@@ -9,6 +9,7 @@
 
 #include "engine/request_tracker.h"
 #include "kv/paged_pool.h"
+#include "tests/support/workload.h"
 
 using namespace pagedinfer;
 
@@ -52,14 +53,17 @@ class Scene {
     spec.eos_tokens = {kEnd};
   }
 
-  // The answer to the request.
+  // The answer to the line, or to one of this prompt.
   Completion answer(Request request, const Draws& draws) {
+    return answer(line_of(std::move(request)), draws);
+  }
+  Completion answer(PreparedLine line, const Draws& draws) {
     std::vector<Completion> answers;
     const auto done = [&](Completion answer, const RequestStats& answer_stats) {
       answers.push_back(std::move(answer));
       stats = answer_stats;
     };
-    tracker.submit({std::move(request)}, ++now, done);
+    tracker.submit({std::move(line)}, ++now, done);
     while (!scheduler.idle()) step(draws, done);
     REQUIRE(answers.size() == 1);
     return std::move(answers.front());
@@ -146,7 +150,7 @@ TEST_CASE("the error of a line is that of its first sample, whichever ends last"
   const auto done = [&](Completion answer, const RequestStats&) {
     answers.push_back(std::move(answer));
   };
-  scene.tracker.submit({std::move(request)}, 1, done);
+  scene.tracker.submit({line_of(std::move(request))}, 1, done);
   StepPlan plan = scene.scheduler.plan();
   scene.scheduler.advance(plan);
   const std::vector<DrawnToken> tokens = {drawn(kNoToken, 0), drawn(1, 0)};
@@ -326,18 +330,14 @@ TEST_CASE("a prompt of which a token has no log probability is an error") {
 TEST_CASE("the prompts of a line are answered together, in their order") {
   Scene scene;
   Request request = asking(0, 3);
-  request.head.index = 5;
   request.num_samples = request.num_returned = 2;
-  std::vector<Request> others;
+  PreparedLine line = line_of(request, 5);
   for (const int num_prompt : {1, 4}) {
-    Request other = request;
-    other.head = {};
-    other.prompt.assign(static_cast<size_t>(num_prompt), 0);
-    others.push_back(std::move(other));
+    request.prompt.assign(static_cast<size_t>(num_prompt), 0);
+    line.prompts.push_back(request);
   }
-  request.more = std::move(others);
   const Completion completion = scene.answer(
-      request, [](int sample, int place) { return drawn(place > sample ? kEnd : sample, -1.0f); });
+      line, [](int sample, int place) { return drawn(place > sample ? kEnd : sample, -1.0f); });
   CHECK(completion.head.index == 5);
   CHECK(completion.num_prompt_tokens == 3 + 1 + 4);
   REQUIRE(completion.choices.size() == 6);
@@ -351,18 +351,14 @@ TEST_CASE("a line of 1,024 prompts of 64 samples goes behind the lines that wait
   Scene scene;
   Request request = asking(-1, 2);
   request.num_samples = request.num_returned = kMaxSamples;
-  std::vector<Request> others(1023, request);
-  request.head.index = kBehind;
-  request.more = std::move(others);
+  PreparedLine line = {.head = {.index = kBehind}, .prompts = std::vector(1024, request)};
   std::vector<int64_t> answered;
   const auto done = [&](const Completion& answer, const RequestStats&) {
     answered.push_back(answer.head.index);
   };
-  scene.tracker.submit({std::move(request)}, 0, done);
+  scene.tracker.submit({std::move(line)}, 0, done);
   for (int i = 0; i < kBehind; ++i) {
-    Request single = asking(-1, 2);
-    single.head.index = i;
-    scene.tracker.submit({std::move(single)}, 0, done);
+    scene.tracker.submit({line_of(asking(-1, 2), i)}, 0, done);
   }
   CHECK(scene.scheduler.num_waiting() == 1 + kBehind);
   int64_t num_drawn = 0, num_steps = 0;
@@ -378,9 +374,8 @@ TEST_CASE("a line of several prompts has no more than its share of sequences, an
   Scene scene;
   Request request = asking(-1, 2);
   request.num_samples = request.num_returned = 40;  // of 64 that may run
-  std::vector<Request> others(2, request);
-  request.more = std::move(others);
-  const Completion completion = scene.answer(request, [&](int, int) {
+  const PreparedLine line = {.prompts = std::vector(3, request)};
+  const Completion completion = scene.answer(line, [&](int, int) {
     CHECK(scene.scheduler.num_running() <= 40);
     return drawn(0, -1.0f);
   });
@@ -389,13 +384,11 @@ TEST_CASE("a line of several prompts has no more than its share of sequences, an
 
 TEST_CASE("prompts of a line share a step while they have room, and its window counts them all") {
   Scene scene;
-  Request request = asking(-1, 2);
-  std::vector<Request> others(99, request);
-  request.more = std::move(others);
+  PreparedLine line = {.prompts = std::vector(100, asking(-1, 2))};
   const auto done = [](const Completion& answer, const RequestStats&) {
     CHECK(answer.choices.size() == 100);
   };
-  scene.tracker.submit({std::move(request)}, 0, done);
+  scene.tracker.submit({std::move(line)}, 0, done);
   const auto draw = [](int, int) { return drawn(0, -1.0f); };
   int max_running = 0;
   while (!scene.scheduler.idle()) {
@@ -445,8 +438,8 @@ TEST_CASE("a line of which one prompt can never run is refused whole") {
   Request other = request;
   other.prompt.assign(100, 0);
   other.sampling.beams.width = 60;
-  request.more.push_back(std::move(other));
-  const Completion completion = scene.answer(request, [](int, int) { return drawn(0, 0); });
+  const PreparedLine line = {.prompts = {request, other}};
+  const Completion completion = scene.answer(line, [](int, int) { return drawn(0, 0); });
   CHECK(completion.error.code == "exceeds_cache");
   CHECK(completion.error.message.starts_with("prompt[1]: "));
   CHECK(completion.num_prompt_tokens == 103);

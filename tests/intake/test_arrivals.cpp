@@ -45,7 +45,8 @@ struct Scene {
       now = line.read;
     }
     lines.pop_front();
-    item = Request{.head = {.index = num_pulled++, .arrived = line.read, .arrival = line.arrival}};
+    item = PreparedLine{
+        .head = {.index = num_pulled++, .arrived = line.read, .arrival = line.arrival}};
     return Pull::kItem;
   }
 
@@ -53,7 +54,7 @@ struct Scene {
   Pull next(Wait wait) {
     IntakeItem item;
     const Pull pulled = gate.next(wait, item);
-    if (pulled == Pull::kItem) head = std::get<Request>(item).head;
+    if (pulled == Pull::kItem) head = std::get<PreparedLine>(item).head;
     return pulled;
   }
 

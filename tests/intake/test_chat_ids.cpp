@@ -52,10 +52,10 @@ TEST_CASE("the prompt of a conversation has the ids of transformers' apply_chat_
     for (const int64_t id : dom::array(item["ids"])) expected.push_back(static_cast<TokenId>(id));
     CAPTURE(simdjson::minify(item["line"]));
     const simdjson::padded_string line(simdjson::minify(item["line"]));
-    IntakeItem made = make_request(RequestParser({}).parse(line, 0, 1), words->tokenizer.get(),
+    IntakeItem made = prepare_line(RequestParser({}).parse(line, 0, 1), words->tokenizer.get(),
                                    words->chat, {.vocab = 1 << 20, .max_model_len = 1 << 20});
-    REQUIRE(std::holds_alternative<Request>(made));
-    CHECK(std::get<Request>(made).prompt == expected);
+    REQUIRE(std::holds_alternative<PreparedLine>(made));
+    CHECK(std::get<PreparedLine>(made).prompts.front().prompt == expected);
     ++count;
   }
   CHECK(count == 72);

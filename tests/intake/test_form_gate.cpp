@@ -17,10 +17,10 @@ namespace {
 
 constexpr FormShares kShares = {.num_tokens = 256};
 
-Request line(int64_t index, AnswerForm form = {}) {
-  Request request = {.head = {.index = index}, .prompt = {1, 2}};
+PreparedLine line(int64_t index, AnswerForm form = {}, int num_prompts = 1) {
+  Request request = {.prompt = {1, 2}};
   request.sampling.form = std::move(form);
-  return request;
+  return {.head = {.index = index}, .prompts = std::vector(num_prompts, request)};
 }
 
 AnswerForm regex(const std::string& text) {
@@ -79,7 +79,7 @@ TEST_CASE("lines pass one that waits for its form, and it follows when the form 
       CHECK(failed.error.message.starts_with("the form of the answer: "));
       CHECK(failed.num_prompt_tokens == 2);
     } else {
-      CHECK(std::holds_alternative<Request>(next.item));
+      CHECK(std::holds_alternative<PreparedLine>(next.item));
       CHECK((next.form != nullptr) == (order.back() % 2 == 0));
     }
   }
@@ -90,18 +90,14 @@ TEST_CASE("lines pass one that waits for its form, and it follows when the form 
 
 TEST_CASE("a line of several prompts gets its form, and its error names the first") {
   if (is_skipped_without_grammar()) return;
-  Request several = line(0, regex("a"));
-  several.more = {line(0), line(0)};
-  Request wrong = line(1, regex("("));
-  wrong.more = {line(1)};
-  GateScene scene({several, wrong});
+  GateScene scene({line(0, regex("a"), 3), line(1, regex("("), 2)});
   int num_lines = 0;
   EngineLine next;
   for (Pull pull = Pull::kLater; pull != Pull::kEnded;) {
     pull = scene.next(Wait::kForArrival, next);
     if (pull != Pull::kItem) continue;
     ++num_lines;
-    if (std::holds_alternative<Request>(next.item)) {
+    if (std::holds_alternative<PreparedLine>(next.item)) {
       CHECK(next.form != nullptr);
     } else {
       CHECK(std::get<Completion>(next.item).error.message.starts_with("prompt[0]: the form"));

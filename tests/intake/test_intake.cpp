@@ -60,6 +60,13 @@ struct Pipe {
   int fds[2];
 };
 
+// The request of a line that has one prompt.
+const Request& only(const IntakeItem& item) {
+  const std::vector<Request>& prompts = std::get<PreparedLine>(item).prompts;
+  REQUIRE(prompts.size() == 1);
+  return prompts.front();
+}
+
 const ChatSettings kNoChat = {.format = {.problem = "there is no template"}};
 constexpr PromptLimits kLimits = {.vocab = 128, .max_model_len = 10};
 constexpr IntakeLimits kWindow = {.prompt = kLimits, .max_items = 4};
@@ -68,38 +75,38 @@ constexpr IntakeLimits kWindow = {.prompt = kLimits, .max_items = 4};
 
 TEST_CASE("a line becomes a request, or the error that answers it") {
   const ByteTokenizer tokenizer;
-  const IntakeItem good = make_request(line_with("abc"), &tokenizer, kNoChat, kLimits);
-  REQUIRE(std::holds_alternative<Request>(good));
-  CHECK(std::get<Request>(good).prompt == std::vector<TokenId>{'a', 'b', 'c'});
-  CHECK(code_of(make_request(line_with(""), &tokenizer, kNoChat, kLimits)) == "empty_prompt");
-  CHECK(code_of(make_request(line_with("abcdefghi"), &tokenizer, kNoChat, kLimits)) == "");
-  CHECK(code_of(make_request(line_with("abcdefghij"), &tokenizer, kNoChat, kLimits)) ==
+  const IntakeItem good = prepare_line(line_with("abc"), &tokenizer, kNoChat, kLimits);
+  REQUIRE(std::holds_alternative<PreparedLine>(good));
+  CHECK(only(good).prompt == std::vector<TokenId>{'a', 'b', 'c'});
+  CHECK(code_of(prepare_line(line_with(""), &tokenizer, kNoChat, kLimits)) == "empty_prompt");
+  CHECK(code_of(prepare_line(line_with("abcdefghi"), &tokenizer, kNoChat, kLimits)) == "");
+  CHECK(code_of(prepare_line(line_with("abcdefghij"), &tokenizer, kNoChat, kLimits)) ==
         "prompt_too_long");
-  CHECK(code_of(make_request(line_with("abc"), nullptr, kNoChat, kLimits)) == "no_tokenizer");
-  CHECK(code_of(make_request(line_with(std::string(kSilent)), &tokenizer, kNoChat, kLimits)) ==
+  CHECK(code_of(prepare_line(line_with("abc"), nullptr, kNoChat, kLimits)) == "no_tokenizer");
+  CHECK(code_of(prepare_line(line_with(std::string(kSilent)), &tokenizer, kNoChat, kLimits)) ==
         "empty_prompt");
-  CHECK(code_of(make_request(line_with(std::string(kHostile)), &tokenizer, kNoChat, kLimits)) ==
+  CHECK(code_of(prepare_line(line_with(std::string(kHostile)), &tokenizer, kNoChat, kLimits)) ==
         "tokenization_failed");
   ParsedLine broken = line_with("abc");
   broken.error = {"invalid_json", "no"};
-  CHECK(code_of(make_request(broken, &tokenizer, kNoChat, kLimits)) == "invalid_json");
+  CHECK(code_of(prepare_line(broken, &tokenizer, kNoChat, kLimits)) == "invalid_json");
 }
 
 TEST_CASE("token ids outside the vocabulary are errors, in the prompt and in the sampling") {
   ParsedLine line;
-  CHECK(code_of(make_request(line, nullptr, kNoChat, kLimits)) == "empty_prompt");
+  CHECK(code_of(prepare_line(line, nullptr, kNoChat, kLimits)) == "empty_prompt");
   line.request.prompt_token_ids = {0, 127};
-  CHECK(code_of(make_request(line, nullptr, kNoChat, kLimits)) == "");
+  CHECK(code_of(prepare_line(line, nullptr, kNoChat, kLimits)) == "");
   for (TokenId bad : {-1, 128}) {
     ParsedLine wrong = line;
     wrong.request.prompt_token_ids.push_back(bad);
-    CHECK(code_of(make_request(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
+    CHECK(code_of(prepare_line(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
     wrong = line;
     wrong.request.sampling.stop_token_ids = {bad};
-    CHECK(code_of(make_request(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
+    CHECK(code_of(prepare_line(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
     wrong = line;
     wrong.request.sampling.logit_bias = {{bad, 1.0f}};
-    const IntakeItem item = make_request(wrong, nullptr, kNoChat, kLimits);
+    const IntakeItem item = prepare_line(wrong, nullptr, kNoChat, kLimits);
     CHECK(code_of(item) == "unknown_token_id");
     CHECK(std::get<Completion>(item).error.message ==
           fmt::format("logit_bias: found token id {}, expected one from 0 to 127", bad));
@@ -111,8 +118,8 @@ TEST_CASE("completions of a prompt that would all be equal are drawn once") {
     ParsedLine line;
     line.request.prompt_token_ids = {1};
     line.request.sampling = {.temperature = temperature, .top_k = top_k, .n = 3};
-    const IntakeItem item = make_request(line, nullptr, kNoChat, kLimits);
-    const auto& request = std::get<Request>(item);
+    const IntakeItem item = prepare_line(line, nullptr, kNoChat, kLimits);
+    const Request& request = only(item);
     CHECK(request.num_returned == 3);
     return request.num_samples;
   };
@@ -126,24 +133,23 @@ TEST_CASE("completions of a prompt that would all be equal are drawn once") {
 TEST_CASE("the prompts of a line become a request each, with random numbers of its own") {
   const ByteTokenizer tokenizer;
   ParsedLine line = line_with("ab");
-  const uint64_t alone =
-      std::get<Request>(make_request(line, &tokenizer, kNoChat, kLimits)).random_key;
+  const uint64_t alone = only(prepare_line(line, &tokenizer, kNoChat, kLimits)).random_key;
   line.request.sampling.max_tokens = 4;
   line.request.more = {{.text = "cde"}, {.text = "ab"}};
-  const IntakeItem item = make_request(line, &tokenizer, kNoChat, kLimits);
-  REQUIRE(std::holds_alternative<Request>(item));
-  const auto& first = std::get<Request>(item);
-  REQUIRE(first.more.size() == 2);
-  CHECK(first.prompt.size() == 2);
-  CHECK(first.more[0].prompt.size() == 3);
-  CHECK(first.more[1].prompt == first.prompt);
-  CHECK(first.more[1].sampling.max_tokens == 4);
-  CHECK(first.random_key == alone);
-  CHECK(first.more[1].random_key != alone);
+  const IntakeItem item = prepare_line(line, &tokenizer, kNoChat, kLimits);
+  REQUIRE(std::holds_alternative<PreparedLine>(item));
+  const std::vector<Request>& prompts = std::get<PreparedLine>(item).prompts;
+  REQUIRE(prompts.size() == 3);
+  CHECK(prompts[0].prompt.size() == 2);
+  CHECK(prompts[1].prompt.size() == 3);
+  CHECK(prompts[2].prompt == prompts[0].prompt);
+  CHECK(prompts[2].sampling.max_tokens == 4);
+  CHECK(prompts[0].random_key == alone);
+  CHECK(prompts[2].random_key != alone);
   CHECK(memory_in_tokens(item) == 7);
 
   line.request.more[1].text = "too long for it";
-  const IntakeItem failed = make_request(line, &tokenizer, kNoChat, kLimits);
+  const IntakeItem failed = prepare_line(line, &tokenizer, kNoChat, kLimits);
   CHECK(code_of(failed) == "prompt_too_long");
   CHECK(std::get<Completion>(failed).error.message.starts_with("prompt[2]: "));
   CHECK(std::get<Completion>(failed).head.line == 3);
@@ -157,9 +163,11 @@ TEST_CASE("the prompts of a line share its lists, which count once") {
   line.request.sampling.logit_bias = {{3, 1.0f}};
   line.request.sampling.stop = {std::string(400, 'x')};
   line.request.more = {{.text = "cde"}, {.text = "ab"}};
-  const IntakeItem item = make_request(line, &tokenizer, kNoChat, kLimits);
-  const auto& first = std::get<Request>(item);
-  for (const Request& request : first.more) {
+  const IntakeItem item = prepare_line(line, &tokenizer, kNoChat, kLimits);
+  const std::vector<Request>& prompts = std::get<PreparedLine>(item).prompts;
+  CHECK(prompts.size() == 3);
+  const Request& first = prompts.front();
+  for (const Request& request : prompts) {
     CHECK(request.sampling.allowed_token_ids.data() == first.sampling.allowed_token_ids.data());
     CHECK(request.sampling.stop_token_ids.data() == first.sampling.stop_token_ids.data());
     CHECK(request.sampling.logit_bias.data() == first.sampling.logit_bias.data());
@@ -188,8 +196,8 @@ TEST_CASE("the tokens of a prompt that is given as such begin where their text d
   ParsedLine line;
   line.request.prompt_token_ids = {1, 1, 3, 1, 2, 3};
   line.request.num_prompt_log_probs = 0;
-  const IntakeItem item = make_request(line, &tokenizer, kNoChat, kLimits);
-  const auto& request = std::get<Request>(item);
+  const IntakeItem item = prepare_line(line, &tokenizer, kNoChat, kLimits);
+  const Request& request = only(item);
   CHECK(request.prompt_text ==
         "\xEF\xBF\xBD\xEF\xBF\xBD"
         "ab\xC3\xA9"
@@ -201,8 +209,8 @@ TEST_CASE("a line that repeats its prompt keeps the prompt's text") {
   const ByteTokenizer tokenizer;  // whose tokens have no text
   ParsedLine line = line_with("abc");
   const auto text = [&] {
-    const IntakeItem item = make_request(line, &tokenizer, kNoChat, kLimits);
-    return std::get<Request>(item).prompt_text;
+    const IntakeItem item = prepare_line(line, &tokenizer, kNoChat, kLimits);
+    return only(item).prompt_text;
   };
   CHECK(text() == "");
   line.request.echo = true;
@@ -218,7 +226,7 @@ TEST_CASE("a line that repeats its prompt keeps the prompt's text") {
   line.request.has_messages = true;
   line.request.chat.messages = R"([{"role":"user","content":"Hi"}])";
   line.request.echo = true;
-  CHECK(code_of(make_request(line, &tokenizer, kNoChat, kLimits)) == "unsupported");
+  CHECK(code_of(prepare_line(line, &tokenizer, kNoChat, kLimits)) == "unsupported");
 }
 
 TEST_CASE("the end of a turn is a stop token only if the vocabulary has it") {
@@ -229,10 +237,10 @@ TEST_CASE("the end of a turn is a stop token only if the vocabulary has it") {
   for (const TokenId id : {127, 128}) {
     const ChatSettings chat = {.format = chatml_format(), .ends_of_turn = {id}};
     const IntakeItem made =
-        make_request(line, &tokenizer, chat, {.vocab = 128, .max_model_len = 1000});
-    REQUIRE(std::holds_alternative<Request>(made));
+        prepare_line(line, &tokenizer, chat, {.vocab = 128, .max_model_len = 1000});
+    REQUIRE(std::holds_alternative<PreparedLine>(made));
     const std::vector<TokenId> expected = id < 128 ? std::vector{id} : std::vector<TokenId>();
-    CHECK(std::get<Request>(made).sampling.stop_token_ids == expected);
+    CHECK(only(made).sampling.stop_token_ids == expected);
   }
 }
 
@@ -243,7 +251,7 @@ TEST_CASE("the random key is the id's and the prompt's, or the line's where ther
     line.request.head.id_json = std::move(id);
     line.request.head.line = number;
     line.request.head.index = number * 7;
-    return std::get<Request>(make_request(line, &tokenizer, kNoChat, kLimits)).random_key;
+    return only(prepare_line(line, &tokenizer, kNoChat, kLimits)).random_key;
   };
   CHECK(key("\"a\"", 1, "x") == key("\"a\"", 2, "x"));
   CHECK(key("\"a\"", 1, "x") != key("\"b\"", 1, "x"));
@@ -266,10 +274,10 @@ TEST_CASE("lines come in order, within the window, and the end is told") {
   pipe.write(text);
   for (int i = 0; i < 50; ++i) {
     REQUIRE(intake.pull(true, item) == Pull::kItem);
-    const Request& request = std::get<Request>(item);
-    CHECK(request.head.index == i);
-    CHECK(request.head.line == 2 * i + 1);
-    CHECK(request.prompt.size() == (i < 10 ? 2 : 3));
+    const PreparedLine& prepared = std::get<PreparedLine>(item);
+    CHECK(prepared.head.index == i);
+    CHECK(prepared.head.line == 2 * i + 1);
+    CHECK(prepared.prompts.front().prompt.size() == (i < 10 ? 2 : 3));
   }
   CHECK(!intake.num_lines());
   interrupt.raise();

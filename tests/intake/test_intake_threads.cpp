@@ -68,8 +68,9 @@ std::string describe(const IntakeItem& item) {
     return fmt::format("{} {} {}: {}", head(answer->head), answer->num_prompt_tokens,
                        answer->error.code.name(), answer->error.message);
   }
-  const auto& request = std::get<Request>(item);
-  return fmt::format("{} {} {} {} {}", head(request.head), request.sampling.max_tokens,
+  const auto& line = std::get<PreparedLine>(item);
+  const Request& request = line.prompts.front();
+  return fmt::format("{} {} {} {} {}", head(line.head), request.sampling.max_tokens,
                      fmt::join(request.sampling.stop, ","), request.random_key,
                      fmt::join(request.prompt, " "));
 }
@@ -125,7 +126,7 @@ Outcome one_by_one(const std::string& path, const LineChoice& choice,
     parsed.request.head.arrival = arrival.time;
     if (!arrival.fault.empty()) parsed.error = {"invalid_value", arrival.fault};
     outcome.items.push_back(
-        describe(make_request(std::move(parsed), &tokenizer, chatml(), limits)));
+        describe(prepare_line(std::move(parsed), &tokenizer, chatml(), limits)));
   }
   outcome.unknown_keys = parser.take_unknown_keys();
   return outcome;
@@ -279,7 +280,7 @@ TEST_CASE("what a worker throws ends the lines behind those before it") {
       IntakeItem item;
       for (int i = 0; i < before; ++i) {
         REQUIRE(intake.pull(true, item) == Pull::kItem);
-        REQUIRE(std::get<Request>(item).head.index == i);
+        REQUIRE(std::get<PreparedLine>(item).head.index == i);
       }
       Pull pulled = Pull::kLater;
       while (pulled == Pull::kLater) pulled = intake.pull(round % 2 == 0, item);
@@ -318,7 +319,7 @@ TEST_CASE("a line of an input that falls silent does not wait for more lines") {
                 {.prompt = kPrompts, .num_workers = 2});
   IntakeItem item;
   REQUIRE(intake.pull(true, item) == Pull::kItem);
-  CHECK(std::get<Request>(item).prompt.size() == 3);
+  CHECK(std::get<PreparedLine>(item).prompts.front().prompt.size() == 3);
   CHECK(intake.mark().lines == 1);
 }
 
@@ -348,5 +349,5 @@ TEST_CASE("all workers are at work while nothing is ready") {
                 {.prompt = kPrompts, .max_items = 64, .num_workers = kWorkers});
   IntakeItem item;
   REQUIRE(intake.pull(true, item) == Pull::kItem);
-  CHECK(std::get<Request>(item).prompt[0] >= kWorkers);
+  CHECK(std::get<PreparedLine>(item).prompts.front().prompt[0] >= kWorkers);
 }

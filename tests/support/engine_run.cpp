@@ -140,10 +140,10 @@ SampleAlone sample_alone(Rig& rig, const Request& request, const RandomForm& for
   return result;
 }
 
-Completion answer_alone(Rig& rig, const Request& request, const RandomForm& form,
-                        int max_model_len) {
-  Completion answer = {.head = request.head,
-                       .num_prompt_tokens = static_cast<int>(request.prompt.size())};
+// Adds the choices of a prompt, or why it has none, to the answer of its line.
+void add_alone(Rig& rig, const Request& request, const RandomForm& form, int max_model_len,
+               Completion& answer) {
+  answer.num_prompt_tokens += static_cast<int>(request.prompt.size());
   std::vector<SampleAlone> samples;
   for (int sample = 0; sample < request.num_samples; ++sample) {
     samples.push_back(sample_alone(rig, request, form, sample, max_model_len));
@@ -159,12 +159,13 @@ Completion answer_alone(Rig& rig, const Request& request, const RandomForm& form
     answer.choices.push_back(std::move(best->choice));
     samples.erase(best);
   }
-  for (const Request& other : request.more) {
-    Completion more = answer_alone(rig, other, form, max_model_len);
-    answer.num_prompt_tokens += more.num_prompt_tokens;
-    answer.num_completion_tokens += more.num_completion_tokens;
-    std::ranges::move(more.choices, std::back_inserter(answer.choices));
-    if (!answer.failed()) answer.error = more.error;
+}
+
+Completion answer_alone(Rig& rig, const PreparedLine& line, const RandomForm& form,
+                        int max_model_len) {
+  Completion answer = {.head = line.head};
+  for (const Request& request : line.prompts) {
+    add_alone(rig, request, form, max_model_len, answer);
   }
   if (answer.failed()) {
     answer.num_completion_tokens = 0;
@@ -216,8 +217,8 @@ class Caller {
     RecordHead& head = head_of(pulled.item);
     if (head.arrived == 0) head.arrived = clock_();
     ++num_read_;
-    if (const auto* const request = std::get_if<Request>(&pulled.item)) {
-      pulled.form = compile_form(request->sampling.form, compiler_);
+    if (const auto* const prepared = std::get_if<PreparedLine>(&pulled.item)) {
+      pulled.form = compile_form(prepared->prompts.front().sampling.form, compiler_);
     } else {
       owed_ = head.index;
     }
@@ -356,15 +357,15 @@ std::vector<Line> make_lines(const Workload& work, WorkloadRandom& random, Forms
       form = random_form(letters, random.one_in(20) ? 3 : 2);
       params.form = form.form;
     }
+    PreparedLine prepared = line_of(std::move(request));
     while (random.one_in(10)) {
-      Request other = request;
-      other.head = {}, other.more = {};
+      Request other = prepared.prompts.front();
       const int longest = std::min(12, work.limits.max_model_len - 1);
       other.prompt = random.tokens(random.pick(1, longest), kTinyVocab);
-      other.random_key += 1 + request.more.size();
-      request.more.push_back(std::move(other));
+      other.random_key += prepared.prompts.size();
+      prepared.prompts.push_back(std::move(other));
     }
-    add(step, std::move(request));
+    add(step, std::move(prepared));
     lines.back().form = std::move(form);
   }
   if (random.one_in(3)) add(lines.back().step, error_answer({}, 0, "invalid_json"));
@@ -417,16 +418,16 @@ EngineRun expected_run(Rig& rig, const SchedulerLimits& limits, int64_t position
       run.answers[error->head.index] = *error;
       continue;
     }
-    const auto& request = std::get<Request>(line.item);
-    ErrorCode error = error_of(request, limits.max_model_len, positions_total);
-    auto num_prompt = static_cast<int>(request.prompt.size());
-    for (const Request& other : request.more) {
-      num_prompt += static_cast<int>(other.prompt.size());
-      if (error.empty()) error = error_of(other, limits.max_model_len, positions_total);
+    const auto& prepared = std::get<PreparedLine>(line.item);
+    ErrorCode error;
+    int num_prompt = 0;
+    for (const Request& request : prepared.prompts) {
+      num_prompt += static_cast<int>(request.prompt.size());
+      if (error.empty()) error = error_of(request, limits.max_model_len, positions_total);
     }
-    run.answers[request.head.index] =
-        error.empty() ? answer_alone(rig, request, line.form, limits.max_model_len)
-                      : error_answer(request.head, num_prompt, error);
+    run.answers[prepared.head.index] =
+        error.empty() ? answer_alone(rig, prepared, line.form, limits.max_model_len)
+                      : error_answer(prepared.head, num_prompt, error);
   }
   run.logit_rows = rig.logit_rows();
   return run;

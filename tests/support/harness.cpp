@@ -108,7 +108,7 @@ class Run {
     for (; next_ < arrivals.size() && arrivals[next_].step <= time; ++next_) {
       const Request& request = arrivals[next_].request;
       const int width = request.sampling.beams.width;
-      if (!scheduler_.fits(request)) {
+      if (!scheduler_.fits({&request, 1})) {
         outcome_.refused.insert(request.random_key);
         ++counters_.of["refused"];
         continue;

@@ -21,8 +21,13 @@ inline std::vector<Request> requests_of(TokenId vocab) {
   return requests;
 }
 
+inline EngineLine engine_line(EngineLine line, int64_t) { return line; }
+inline EngineLine engine_line(Request request, int64_t index) {
+  return {line_of(std::move(request), index)};
+}
+
 // Gives these requests to an engine, in their order, and runs it to the end. They are a Request or
-// an EngineLine each.
+// an EngineLine each. A Request becomes a line of its own, of the index that it has among them.
 template <class Line>
 void run_requests(
     Engine& engine, const std::vector<Line>& requests, const std::function<void(Completion)>& done,
@@ -33,7 +38,8 @@ void run_requests(
       {.next =
            [&](Wait, EngineLine& line) {
              if (num_read == requests.size()) return Pull::kEnded;
-             line = EngineLine{requests[num_read++]};
+             line = engine_line(requests[num_read], static_cast<int64_t>(num_read));
+             ++num_read;
              return Pull::kItem;
            },
        .done = [&](Completion completion, const RequestStats&) { done(std::move(completion)); },

@@ -7,7 +7,6 @@ namespace pagedinfer {
 
 Request make_request(int64_t index, int num_prompt, int max_tokens, TokenId vocab) {
   Request request;
-  request.head.index = index;
   request.random_key = static_cast<uint64_t>(index);
   request.prompt = WorkloadRandom(static_cast<int>(index)).tokens(num_prompt, vocab);
   request.sampling.max_tokens = max_tokens;

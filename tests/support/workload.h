@@ -2,6 +2,7 @@
 #pragma once
 
 #include <random>
+#include <utility>
 
 #include "tests/support/harness.h"
 
@@ -28,6 +29,11 @@ class WorkloadRandom {
 // A request of `num_prompt` tokens below `vocab`, which depend on its index only. The index is its
 // random key.
 Request make_request(int64_t index, int num_prompt, int max_tokens, TokenId vocab = 97);
+
+// A line of this prompt alone.
+inline PreparedLine line_of(Request request, int64_t index = 0) {
+  return {.head = {.index = index}, .prompts = {std::move(request)}};
+}
 
 // `count` of 3,000 random tokens, the same in every call, from the `first` one on.
 std::span<const TokenId> some(int count, int first = 0);

@@ -79,11 +79,13 @@ std::string prompt_text(const RequestDraft& draft, const Request& request, const
   return draft.prompt ? *draft.prompt : decoded(request.prompt, model.tokenizer.get());
 }
 
-std::vector<ShownPrompt> prompts_of(const RequestDraft& draft, Request request,
+std::vector<ShownPrompt> prompts_of(const RequestDraft& draft, std::vector<Request> requests,
                                     const ModelInfo& model) {
-  std::vector<ShownPrompt> prompts = {{prompt_text(draft, request, model), request.prompt}};
-  for (Request& more : request.more) {
-    prompts.push_back({decoded(more.prompt, model.tokenizer.get()), std::move(more.prompt)});
+  std::vector<ShownPrompt> prompts;
+  for (Request& request : requests) {
+    std::string text = prompts.empty() ? prompt_text(draft, request, model)
+                                       : decoded(request.prompt, model.tokenizer.get());
+    prompts.push_back({std::move(text), std::move(request.prompt)});
   }
   return prompts;
 }
@@ -147,15 +149,15 @@ int render_lines(const InfoConfig& config, const ModelInfo& model) {
     RequestParser::UnknownKeys unread;
     check_line(parsed, arrivals.add(line->text, line->number), model.chat, settings.strict, unread);
     const RequestDraft draft = parsed.request;
-    IntakeItem item = make_request(std::move(parsed), tokenizer, model.chat, limits);
+    IntakeItem item = prepare_line(std::move(parsed), tokenizer, model.chat, limits);
     if (const auto* const failure = std::get_if<Completion>(&item)) {
       failed = true;
       print_output(shown(failure->head, failure->error, config));
       continue;
     }
-    Request& request = std::get<Request>(item);
-    const RecordHead head = request.head;
-    print_output(shown(head, prompts_of(draft, std::move(request), model), config));
+    auto& prepared = std::get<PreparedLine>(item);
+    print_output(
+        shown(prepared.head, prompts_of(draft, std::move(prepared.prompts), model), config));
   }
   return failed ? exit_code::kSomeWrong : exit_code::kDone;
 }

@@ -14,15 +14,15 @@ void InputSurvey::add(const IntakeItem& item, const Scheduler& scheduler) {
     ++failed_by_code_[failed->error.code];
     return;
   }
-  const Request& first = std::get<Request>(item);
-  if (const Result<> fits = scheduler.fits(first); !fits) {
+  const PreparedLine& line = std::get<PreparedLine>(item);
+  if (const Result<> fits = scheduler.fits(line.prompts); !fits) {
     ++failed_by_code_[fits.error().code];
     return;
   }
-  int64_t bytes = add_request(first);
-  for (const Request& request : first.more) bytes += add_request(request);
+  int64_t bytes = 0;
+  for (const Request& request : line.prompts) bytes += add_request(request);
   max_answer_bytes_ = std::max(max_answer_bytes_, bytes);
-  max_kept_bytes_ = std::max(max_kept_bytes_, std::ssize(first.head.kept));
+  max_kept_bytes_ = std::max(max_kept_bytes_, std::ssize(line.head.kept));
 }
 
 // Counts each sample and beam as a sequence of its own. What they share is known only to the

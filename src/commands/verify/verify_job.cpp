@@ -308,7 +308,7 @@ std::vector<std::vector<float>> Verify::logits_behind(const Contexts& contexts,
   engine.run({.next =
                   [&](Wait, EngineLine& line) {
                     if (num_read == contexts.size()) return Pull::kEnded;
-                    auto& request = line.item.emplace<Request>();
+                    Request& request = line.item.emplace<PreparedLine>().prompts.emplace_back();
                     request.prompt = contexts[num_read++];
                     request.sampling.max_tokens = 1;
                     return Pull::kItem;

@@ -80,7 +80,7 @@ TEST_CASE("a rehearsal takes the steps that the run takes") {
       InputSurvey survey(plan.limits.max_model_len, RequestSample(plan.memory.block_size));
       const std::unique_ptr<KvPool> pool = make_pool(plan);
       const Scheduler scheduler(*pool, plan.limits);
-      for (const Request& request : requests) survey.add(request, scheduler);
+      for (const Request& request : requests) survey.add(line_of(request), scheduler);
       const Rehearsal rehearsal = rehearse(survey.sample().requests(), {.plan = plan});
       const Steps expected = steps_of(model, plan, requests);
       CHECK(rehearsal.num_requests == 60);

@@ -62,7 +62,6 @@ class Scene {
                            joined(prompt), request.max_tokens) +
                "\n";
       Request& same = requests_.emplace_back();
-      same.head.index = std::ssize(requests_) - 1;
       same.prompt = prompt;
       same.sampling.max_tokens = request.max_tokens;
       same.sampling.ignore_eos = true;
