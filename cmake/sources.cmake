@@ -161,6 +161,7 @@ set(pagedinfer_core_sources
   src/kv/prefix_index.cpp
   src/sched/batch_builder.cpp
   src/sched/beam_search.cpp
+  src/sched/line_turn.cpp
   src/sched/scheduler.cpp
   src/sched/sequence_group.cpp
   src/model/adapter.cpp

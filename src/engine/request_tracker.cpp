@@ -40,16 +40,6 @@ bool has_work(const Request& request) {
   return request.sampling.max_tokens > 0 || scores;
 }
 
-// The sequences that a request has from its first token on.
-int num_places(const Request& request, int num_samples) {
-  return num_samples * request.sampling.beams.width;
-}
-
-// What a prompt that is held back takes, in tokens.
-int64_t tokens_of(const Request& request) {
-  return std::ssize(request.prompt) + int64_t{sizeof(Request) / sizeof(TokenId)};
-}
-
 }  // namespace
 
 void RequestTracker::submit(EngineLine line, double now, const Done& done) {
@@ -67,42 +57,20 @@ void RequestTracker::submit(EngineLine line, double now, const Done& done) {
 }
 
 void RequestTracker::begin(std::unique_ptr<Line> line, double now, const Done& done) {
+  std::vector<const Request*> requests;
   for (Prompt& prompt : line->prompts) {
     const Request& request = prompt.computed.request;
     if (!has_work(request)) continue;
-    line->num_left += request.num_samples;
+    requests.push_back(&request);
     prompts_.emplace(&request, &prompt);
-    scheduler_.hold_back(tokens_of(request));
   }
-  if (line->num_left == 0) return answer(*line, now, done);
+  if (requests.empty()) return answer(*line, now, done);
+  line->turn.emplace(std::move(requests), scheduler_);
   Line* const key = line.get();
   lines_.emplace(key, std::move(line));
-  submit_next(*key);
 }
 
-// Submits the next prompt of the line that has work, if the line may have more sequences.
-void RequestTracker::submit_next(Line& line) {
-  while (!line.is_waiting && line.num_submitted < line.prompts.size()) {
-    const Request& request = line.prompts[line.num_submitted].computed.request;
-    if (has_work(request)) {
-      const int num_admitted = line.num_admitted + num_places(request, request.num_samples);
-      if (line.num_admitted > 0 && num_admitted > scheduler_.limits().max_running) return;
-      scheduler_.hold_back(-tokens_of(request));
-      scheduler_.submit(request);
-      line.is_waiting = true;
-    }
-    ++line.num_submitted;
-  }
-}
-
-void RequestTracker::on_admit(const Sequence& seq) {
-  Line& line = *prompt_of(seq).line;
-  const Request& latest = line.prompts[line.num_submitted - 1].computed.request;
-  if (!line.is_waiting || seq.request != &latest) return;
-  line.is_waiting = false;
-  line.num_admitted += num_places(latest, latest.num_samples);
-  submit_next(line);
-}
+void RequestTracker::on_admit(const Sequence& seq) { prompt_of(seq).line->turn->on_admit(seq); }
 
 std::unique_ptr<RequestTracker::Line> RequestTracker::make_line(
     PreparedLine prepared, std::shared_ptr<const CompiledForm> form) const {
@@ -224,9 +192,7 @@ void RequestTracker::finish(Sequence seq, const Result<>& step, double now, cons
     sample.choice.reason = *seq.finished;
   }
   if (prompt.forms) prompt.forms->end(seq.sample);
-  line.num_left -= seq.num_samples();
-  line.num_admitted -= num_places(*seq.request, seq.num_samples());
-  if (line.num_left > 0) return submit_next(line);
+  if (!line.turn->on_end(seq)) return;
   answer(line, now, done);
   for (const Prompt& of_line : line.prompts) prompts_.erase(&of_line.computed.request);
   lines_.erase(&line);

@@ -14,15 +14,15 @@
 #include "engine/sample_forms.h"
 #include "grammar/form_progress.h"
 #include "model/spec.h"
+#include "sched/line_turn.h"
 #include "sched/scheduler.h"
 #include "stats/run_stats.h"
 #include "text/stop_strings.h"
 
 namespace pagedinfer {
 
-// The lines that are being computed: submits the requests of their prompts to the scheduler, one
-// after the other, follows the tokens of their samples, and answers each line when its last sample
-// has ended. Knows nothing of steps or devices.
+// The lines that are being computed: gives each its turn in the scheduler, follows the tokens of
+// its samples, and answers it when the last sample has ended. Knows nothing of steps or devices.
 class RequestTracker {
  public:
   // As EnginePorts::done.
@@ -41,9 +41,7 @@ class RequestTracker {
   // nothing to compute.
   void submit(EngineLine line, double now, const Done& done);
 
-  // The scheduler admits `seq`. If it has the latest prompt of its line, the line goes after those
-  // that wait, with its next prompt. But a line has at most SchedulerLimits::max_running sequences
-  // admitted, or one prompt.
+  // The scheduler admits `seq` (Scheduler::OnAdmit).
   void on_admit(const Sequence& seq);
 
   // A step that computes tokens of `seq` begins.
@@ -90,11 +88,8 @@ class RequestTracker {
     std::vector<Prompt> prompts = {};
     std::shared_ptr<const CompiledForm> form = {};  // EngineLine::form
     RequestTiming timing = {};
-    size_t num_submitted = 0;  // prompts
-    bool is_waiting = false;   // the latest of them, which was not admitted yet
-    int num_admitted = 0;      // sequences that have not ended
-    int num_left = 0;          // samples that have not ended
-    RequestError error = {};   // of the failed sample with the lowest age
+    std::optional<LineTurn> turn = {};  // unless there is nothing to compute
+    RequestError error = {};            // of the failed sample with the lowest age
     int64_t failed_age = 0;
     int num_preemptions = 0;
     int64_t num_recomputed = 0;
@@ -105,7 +100,6 @@ class RequestTracker {
   std::unique_ptr<Line> make_line(PreparedLine prepared,
                                   std::shared_ptr<const CompiledForm> form) const;
   void begin(std::unique_ptr<Line> line, double now, const Done& done);
-  void submit_next(Line& line);
   static void fail(int64_t age, RequestError error, Line& line);
   void answer(Line& line, double now, const Done& done) const;
   RequestError error_of_draw(const Sequence& seq, Prompt& prompt) const;
