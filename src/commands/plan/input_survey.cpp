@@ -20,14 +20,14 @@ void InputSurvey::add(const IntakeItem& item, const Scheduler& scheduler) {
     return;
   }
   int64_t bytes = 0;
-  for (const Request& request : line.prompts) bytes += add_request(request);
+  for (const Request& request : line.prompts) bytes += add_request(request, num_lines_);
   max_answer_bytes_ = std::max(max_answer_bytes_, bytes);
   max_kept_bytes_ = std::max(max_kept_bytes_, std::ssize(line.head.kept));
 }
 
 // Counts each sample and beam as a sequence of its own. What they share is known only to the
 // scheduler.
-int64_t InputSurvey::add_request(const Request& request) {
+int64_t InputSurvey::add_request(const Request& request, int64_t line) {
   const auto num_prompt = static_cast<int>(request.prompt.size());
   const int64_t bound = bound_on_tokens(num_prompt, request.sampling.max_tokens, max_model_len_);
   const int max_new = static_cast<int>(bound) - num_prompt;
@@ -41,7 +41,8 @@ int64_t InputSurvey::add_request(const Request& request) {
   sample_.add(request.prompt, {.num_prompt = num_prompt,
                                .max_new = max_new,
                                .num_samples = num_samples,
-                               .shares = request.num_prompt_candidates() < 0});
+                               .shares = request.num_prompt_candidates() < 0,
+                               .line = line});
   max_log_probs_ =
       std::max({max_log_probs_, request.num_candidates(), request.num_prompt_candidates()});
   asks_forms_ = asks_forms_ || !request.sampling.form.is_free();

@@ -40,8 +40,8 @@ class InputSurvey {
   int64_t num_found() const;
 
  private:
-  // Returns the answer_bytes().
-  int64_t add_request(const Request& request);
+  // Adds a prompt of a line. Returns the answer_bytes().
+  int64_t add_request(const Request& request, int64_t line);
 
   const int max_model_len_;
   RequestSample sample_;

@@ -1,12 +1,14 @@
 #include "commands/plan/rehearsal.h"
 
 #include <algorithm>
+#include <list>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <utility>
 
 #include "load/run.h"
+#include "sched/line_turn.h"
 #include "sched/scheduler.h"
 
 namespace pagedinfer {
@@ -24,6 +26,7 @@ class Rehearser {
 
  private:
   bool submit_next();
+  void add_next(std::list<Request>& line);
   std::vector<TokenId> tokens_of(size_t number) const;
   void count(const StepPlan& plan);
   void finish(const std::vector<Sequence>& sequences);
@@ -33,11 +36,12 @@ class Rehearser {
   const std::unique_ptr<KvPool> pool_;
   Scheduler scheduler_;
   size_t next_ = 0;
-  struct Played {
-    std::unique_ptr<Request> request;
-    int num_left;  // sequences
+  struct Line {
+    std::list<Request> requests = {};
+    std::optional<LineTurn> turn = {};
   };
-  std::map<const Request*, Played> played_;  // requests that have not ended
+  std::list<Line> lines_;                                        // that have not ended
+  std::map<const Request*, std::list<Line>::iterator> line_of_;  // of their requests
   Rehearsal result_;
 };
 
@@ -56,28 +60,44 @@ std::vector<TokenId> Rehearser::tokens_of(size_t number) const {
   return tokens;
 }
 
-// Returns false if there are no more requests.
+// Submits the next line. Returns false if there are no more.
 bool Rehearser::submit_next() {
   while (next_ < requests_.size() && result_.new_tokens < run_.max_tokens) {
-    const SampledRequest& sampled = requests_[next_];
-    const int max_new = std::min(sampled.max_new, run_.max_new.value_or(sampled.max_new));
-    ++result_.num_requests;
-    result_.prompt_tokens += sampled.num_prompt;
-    result_.new_tokens += int64_t{max_new} * sampled.num_samples;
-    const size_t number = next_++;
-    const bool has_work = max_new > 0 || (!sampled.shares && sampled.num_prompt > 1);
-    if (!has_work) continue;
-    auto request = std::make_unique<Request>();
-    request->prompt = tokens_of(number);
-    request->sampling.max_tokens = max_new;
-    request->num_samples = sampled.num_samples;
-    request->num_prompt_log_probs = sampled.shares ? -1 : 0;
-    const Request* const key = request.get();
-    scheduler_.submit(*key);
-    played_[key] = {std::move(request), sampled.num_samples};
-    return true;
+    const auto line = lines_.emplace(lines_.end());
+    const int64_t number = requests_[next_].line;
+    add_next(line->requests);
+    while (number >= 0 && next_ < requests_.size() && requests_[next_].line == number) {
+      add_next(line->requests);
+    }
+    std::vector<const Request*> requests;
+    for (const Request& request : line->requests) {
+      requests.push_back(&request);
+      line_of_.emplace(&request, line);
+    }
+    if (!requests.empty()) {
+      line->turn.emplace(std::move(requests), scheduler_);
+      return true;
+    }
+    lines_.erase(line);
   }
   return false;
+}
+
+// Adds the next request to its line if it has work.
+void Rehearser::add_next(std::list<Request>& line) {
+  const SampledRequest& sampled = requests_[next_];
+  const int max_new = std::min(sampled.max_new, run_.max_new.value_or(sampled.max_new));
+  ++result_.num_requests;
+  result_.prompt_tokens += sampled.num_prompt;
+  result_.new_tokens += int64_t{max_new} * sampled.num_samples;
+  const size_t number = next_++;
+  const bool has_work = max_new > 0 || (!sampled.shares && sampled.num_prompt > 1);
+  if (!has_work) return;
+  Request& request = line.emplace_back();
+  request.prompt = tokens_of(number);
+  request.sampling.max_tokens = max_new;
+  request.num_samples = sampled.num_samples;
+  request.num_prompt_log_probs = sampled.shares ? -1 : 0;
 }
 
 void Rehearser::count(const StepPlan& plan) {
@@ -92,8 +112,10 @@ void Rehearser::count(const StepPlan& plan) {
 void Rehearser::finish(const std::vector<Sequence>& sequences) {
   for (const Sequence& seq : sequences) {
     result_.num_cached += seq.num_found;
-    const auto at = played_.find(seq.request);
-    if (--at->second.num_left == 0) played_.erase(at);
+    const auto line = line_of_.at(seq.request);
+    if (!line->turn->on_end(seq)) continue;
+    for (const Request& request : line->requests) line_of_.erase(&request);
+    lines_.erase(line);
   }
 }
 
@@ -108,7 +130,8 @@ Rehearsal Rehearser::play() {
     }
     if (scheduler_.idle()) return std::move(result_);
     run_.before_step();
-    const StepPlan plan = scheduler_.plan();
+    const StepPlan plan = scheduler_.plan(
+        [this](const Sequence& seq) { line_of_.at(seq.request)->turn->on_admit(seq); });
     count(plan);
     scheduler_.advance(plan);
     drawn.clear();

@@ -43,7 +43,7 @@ struct RehearsedRun {
 };
 
 // Runs the requests through the run's scheduler and a pool of the plan's size, without a model. All
-// requests arrive at once, and completions have their maximum length. Stops after the request that
+// requests arrive at once, and completions have their maximum length. Stops after the line that
 // raises the sum of completion tokens above max_tokens.
 Rehearsal rehearse(std::span<const SampledRequest> requests, const RehearsedRun& run);
 

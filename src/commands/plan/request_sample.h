@@ -14,6 +14,7 @@ struct SampledRequest {
   int max_new = 0;      // tokens of a completion: max_tokens, cut off at the model's length
   int num_samples = 1;  // sequences
   bool shares = true;   // may share prefixes with other requests
+  int64_t line = -1;  // equal for the prompts of a line, which follow one another; -1: it is alone
   // The earlier request that has the same first `num_shared` tokens, in full blocks; -1: none.
   int32_t like = -1;
   int num_shared = 0;

@@ -37,16 +37,31 @@ std::vector<Request> mixed_requests(std::mt19937& random, TokenId vocab, bool wi
   return requests;
 }
 
+// Lines of one of these requests each, or of several.
+std::vector<EngineLine> lines_of(std::mt19937& random, const std::vector<Request>& requests,
+                                 bool with_several) {
+  std::vector<PreparedLine> lines;
+  for (const Request& request : requests) {
+    if (lines.empty() || !with_several || random() % 5 == 0) {
+      lines.push_back({.head = {.index = std::ssize(lines)}});
+    }
+    lines.back().prompts.push_back(request);
+  }
+  std::vector<EngineLine> result;
+  for (PreparedLine& line : lines) result.push_back({std::move(line)});
+  return result;
+}
+
 struct Steps {
   int64_t count = 0, found = 0, cached = 0, preempted = 0, running = 0, leased = 0;
 };
 
-Steps steps_of(LoadedModel& model, const RunPlan& plan, const std::vector<Request>& requests) {
+Steps steps_of(LoadedModel& model, const RunPlan& plan, const std::vector<EngineLine>& lines) {
   Run run(model, plan);
   Engine engine(run.parts(no_time), plan.limits);
   Steps steps;
   run_requests(
-      engine, requests,
+      engine, lines,
       [&](const Completion& completion) {
         CHECK(completion.error.code == "");
         steps.cached += completion.num_cached_tokens;
@@ -73,16 +88,17 @@ TEST_CASE("a rehearsal takes the steps that the run takes") {
   configs.back().admission_reserve = 0;
   LoadedModel model = load_model(configs, no_time);
   Steps sum;
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 8; ++round) {
     const bool with_samples = round % 2 == 1;
-    const std::vector<Request> requests = mixed_requests(random, 60, with_samples);
+    const std::vector<EngineLine> lines =
+        lines_of(random, mixed_requests(random, 60, with_samples), round >= 4);
     for (const RunPlan& plan : model.plan.runs) {
       InputSurvey survey(plan.limits.max_model_len, RequestSample(plan.memory.block_size));
       const std::unique_ptr<KvPool> pool = make_pool(plan);
       const Scheduler scheduler(*pool, plan.limits);
-      for (const Request& request : requests) survey.add(line_of(request), scheduler);
+      for (const EngineLine& line : lines) survey.add(line.item, scheduler);
       const Rehearsal rehearsal = rehearse(survey.sample().requests(), {.plan = plan});
-      const Steps expected = steps_of(model, plan, requests);
+      const Steps expected = steps_of(model, plan, lines);
       CHECK(rehearsal.num_requests == 60);
       sum.found += expected.found;
       sum.cached += expected.cached;
