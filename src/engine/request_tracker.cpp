@@ -111,7 +111,7 @@ void RequestTracker::on_prompt_token(const Sequence& seq, int position, const Dr
 }
 
 // The error of a line does not depend on which of its samples ends first.
-void RequestTracker::fail(int64_t age, RequestError error, Line& line) {
+void RequestTracker::fail(Age age, RequestError error, Line& line) {
   if (!line.error.code.empty() && line.failed_age <= age) return;
   line.error = std::move(error);
   line.failed_age = age;

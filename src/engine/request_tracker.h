@@ -90,7 +90,7 @@ class RequestTracker {
     RequestTiming timing = {};
     std::optional<LineTurn> turn = {};  // unless there is nothing to compute
     RequestError error = {};            // of the failed sample with the lowest age
-    int64_t failed_age = 0;
+    Age failed_age = {};
     int num_preemptions = 0;
     int64_t num_recomputed = 0;
     int num_found = 0;
@@ -100,7 +100,7 @@ class RequestTracker {
   std::unique_ptr<Line> make_line(PreparedLine prepared,
                                   std::shared_ptr<const CompiledForm> form) const;
   void begin(std::unique_ptr<Line> line, double now, const Done& done);
-  static void fail(int64_t age, RequestError error, Line& line);
+  static void fail(Age age, RequestError error, Line& line);
   void answer(Line& line, double now, const Done& done) const;
   RequestError error_of_draw(const Sequence& seq, Prompt& prompt) const;
 

@@ -11,7 +11,7 @@ namespace pagedinfer {
 
 class GroupQueue {
  public:
-  using Groups = std::map<int64_t, SequenceGroup>;  // by age
+  using Groups = std::map<Age, SequenceGroup>;
   using iterator = Groups::iterator;
   using const_iterator = Groups::const_iterator;
 
@@ -25,14 +25,14 @@ class GroupQueue {
   iterator end() { return groups_.end(); }
   const_iterator begin() const { return groups_.begin(); }
   const_iterator end() const { return groups_.end(); }
-  bool contains(int64_t age) const { return groups_.contains(age); }
-  iterator find(int64_t age) { return groups_.find(age); }
-  const_iterator find(int64_t age) const { return groups_.find(age); }
-  SequenceGroup& at(int64_t age) { return groups_.at(age); }
-  const SequenceGroup& at(int64_t age) const { return groups_.at(age); }
+  bool contains(Age age) const { return groups_.contains(age); }
+  iterator find(Age age) { return groups_.find(age); }
+  const_iterator find(Age age) const { return groups_.find(age); }
+  SequenceGroup& at(Age age) { return groups_.at(age); }
+  const SequenceGroup& at(Age age) const { return groups_.at(age); }
 
   // REQUIRES: no group has this age.
-  iterator insert(int64_t age, SequenceGroup group) {
+  iterator insert(Age age, SequenceGroup group) {
     num_sequences_ += count(group);
     return groups_.emplace_hint(groups_.end(), age, std::move(group));
   }
@@ -44,7 +44,7 @@ class GroupQueue {
     num_sequences_ -= count(it->second);
     return groups_.extract(it);
   }
-  void erase(int64_t age) { extract(groups_.find(age)); }
+  void erase(Age age) { extract(groups_.find(age)); }
   void clear() {
     groups_.clear();
     num_sequences_ = 0;
@@ -52,7 +52,7 @@ class GroupQueue {
 
   // Returns change(group).
   template <typename Change>
-  auto change(int64_t age, const Change& change) {
+  auto change(Age age, const Change& change) {
     SequenceGroup& group = groups_.at(age);
     num_sequences_ -= count(group);
     auto result = change(group);

@@ -106,7 +106,7 @@ Result<> Scheduler::fits(std::span<const Request> prompts) const {
   return {};
 }
 
-int64_t Scheduler::submit(const Request& request) {
+Age Scheduler::submit(const Request& request) {
   const int max_tokens = request.sampling.max_tokens;
   const auto num_prompt = static_cast<int64_t>(request.prompt.size());
   const int width = request.sampling.beams.width;
@@ -114,15 +114,14 @@ int64_t Scheduler::submit(const Request& request) {
   CHECK(fits(num_prompt, max_tokens, width));
   CHECK(request.num_samples > 0);
   CHECK(width == 1 || (request.num_samples == 1 && request.num_prompt_candidates() < 0));
-  const int64_t age = next_age_;
-  next_age_ += request.num_samples;
+  const Age age = {.request = num_submitted_++};
   Sequence seq(request, age, limits_.max_model_len);
   // A sequence that scores its prompt must compute it: tokens found in the cache are not scored.
-  // Samples of a request always share their common blocks. A preempted sample finds them again
-  // while another sample runs, so it takes no more room than before. Beams come back together and
-  // need no scope for that.
+  // Samples of a request always share their common blocks, in a scope of their request's. A
+  // preempted sample finds them again while another sample runs, so it takes no more room than
+  // before. Beams come back together and need no scope for that.
   seq.scope = limits_.prefix_cache && !seq.scores_prompt() ? kShareAll
-              : request.num_samples > 1                    ? age + 1
+              : request.num_samples > 1                    ? 1 + age.request
                                                            : kShareNone;
   waiting_.insert(age, SequenceGroup{{std::move(seq)}});
   batch_ended_ = input_ended_;
@@ -151,7 +150,7 @@ bool Scheduler::batch_is_filling() const {
   return limits_.batching == Batching::kStatic && !window_full() && !batch_ended_;
 }
 
-void Scheduler::draft(int64_t age, std::span<const TokenId> tokens) {
+void Scheduler::draft(Age age, std::span<const TokenId> tokens) {
   Sequence& seq = running_.at(age).first();
   CHECK(seq.is_decoding() && seq.tokens.back() >= 0 && seq.num_drafted == 0);
   CHECK(seq.num_known() + std::ssize(tokens) < seq.max_tokens);
@@ -380,7 +379,7 @@ Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const Dra
   must_commit_ = false;
   Committed result;
   for (const DrawnRows& rows : rows_by_group(plan, drawn)) {
-    const int64_t age = rows.draws.front().age;
+    const Age age = rows.draws.front().age;
     GroupQueue* const queue = queue_of(age);
     if (queue == nullptr) {
       result.num_surplus += static_cast<int>(std::ranges::count(rows.draws, false, &Draw::scores));
@@ -425,7 +424,7 @@ void Scheduler::erase_finished(StepPlan& plan) const {
 std::vector<Sequence> Scheduler::abort(const StepPlan& plan) {
   must_commit_ = false;
   std::vector<Sequence> aborted;
-  const auto take = [&](int64_t age) {
+  const auto take = [&](Age age) {
     GroupQueue* const queue = queue_of(age);
     if (queue == nullptr) return;
     aborted.push_back(queue->at(age).end(pool_));
@@ -437,14 +436,14 @@ std::vector<Sequence> Scheduler::abort(const StepPlan& plan) {
   return aborted;
 }
 
-GroupQueue* Scheduler::queue_of(int64_t age) {
+GroupQueue* Scheduler::queue_of(Age age) {
   for (GroupQueue* const queue : {&running_, &leaving_, &waiting_}) {
     if (queue->contains(age)) return queue;
   }
   return nullptr;
 }
 
-const Sequence* Scheduler::find(int64_t age, int sample) const {
+const Sequence* Scheduler::find(Age age, int sample) const {
   for (const GroupQueue* const queue : {&running_, &leaving_, &waiting_}) {
     if (const auto it = queue->find(age); it != queue->end()) return &it->second.member(sample);
   }

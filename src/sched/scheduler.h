@@ -50,7 +50,7 @@ class Scheduler {
   // Returns the age of the request's first sample. REQUIRES: fits(); num_samples is positive;
   // max_tokens is positive, or the prompt is scored and has at least 2 tokens; a beam search has
   // one sample and does not score its prompt; the request outlives its sequences.
-  int64_t submit(const Request& request);
+  Age submit(const Request& request);
   // Says that no more input is there for now, so that a static batch starts with the submitted
   // requests. Holds until the next submit().
   void end_batch() { batch_ended_ = true; }
@@ -67,7 +67,7 @@ class Scheduler {
   // Guesses the tokens that follow the known ones of a decode; the next plan verifies as many as
   // fit a step and the pool. REQUIRES: the sequence runs and is decoding, all its tokens are known,
   // and with the guessed ones it stays below its max_tokens.
-  void draft(int64_t age, std::span<const TokenId> tokens);
+  void draft(Age age, std::span<const TokenId> tokens);
 
   // Chooses the next step and leases the cache positions that it writes. Decodes come first, oldest
   // first. If the pool is full, the youngest sequence is preempted: it loses its lease and waits
@@ -151,16 +151,16 @@ class Scheduler {
   int preempt(GroupQueue::iterator it);
   void leave(GroupQueue::iterator it);
   void fork_sample(const Sequence& parent, const Draw& draw, TokenId placeholder);
-  GroupQueue* queue_of(int64_t age);
-  const Sequence* find(int64_t age, int sample) const;
+  GroupQueue* queue_of(Age age);
+  const Sequence* find(Age age, int sample) const;
 
   KvPool& pool_;
   const SchedulerLimits limits_;
   const int max_draws_;  // of a step, scores included
   const int reserve_;    // in positions
   bool batch_ended_ = false, input_ended_ = false;
-  bool must_commit_ = false;  // before the next plan()
-  int64_t next_age_ = 0;
+  bool must_commit_ = false;         // before the next plan()
+  int64_t num_submitted_ = 0;        // requests
   int64_t num_held_back_ = 0;        // as hold_back()
   std::vector<KvCopy> fork_copies_;  // for the next plan()
   GroupQueue waiting_;               // hold no lease

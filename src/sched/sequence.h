@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -16,6 +18,13 @@ inline int64_t bound_on_tokens(int64_t num_prompt, int64_t max_tokens, int max_m
   return num_prompt + std::min(max_tokens, max_model_len - num_prompt);
 }
 
+// The order of sequences: by the submission of their requests, then by sample. Smaller is older.
+struct Age {
+  int64_t request = 0;  // requests before it
+  int sample = 0;       // the first one of the sequence's group
+  auto operator<=>(const Age&) const = default;
+};
+
 // One sample of a request that is being computed. There is no prefill or decode state: a sequence
 // has some known tokens, the first num_computed of which are in the cache, and each step lets it
 // catch up by a few. When it has caught up it gets one more token, which counts as known from then
@@ -23,9 +32,9 @@ inline int64_t bound_on_tokens(int64_t num_prompt, int64_t max_tokens, int max_m
 // a search are samples in this sense, but they get their tokens together, from the search.
 struct Sequence {
   // REQUIRES: the request outlives the sequence.
-  Sequence(const Request& r, int64_t number, int max_model_len)
+  Sequence(const Request& r, Age of, int max_model_len)
       : request(&r),
-        age(number),
+        age(of),
         max_tokens(
             static_cast<int>(bound_on_tokens(num_prompt(), r.sampling.max_tokens, max_model_len))),
         tokens(r.prompt) {}
@@ -87,9 +96,7 @@ struct Sequence {
   }
 
   const Request* request;
-  // The order of submission; smaller is older. Samples of a request follow one another; the beams
-  // of a search have the same age.
-  int64_t age;
+  Age age;         // the same for all beams of a search
   int sample = 0;  // of the request
   int max_tokens;  // of prompt and completion
   // The prompt, then the generated tokens, the last of which may be a placeholder (core/batch.h),

@@ -10,8 +10,8 @@ namespace pagedinfer {
 // piece of a prompt (or of tokens computed again), a decode of one token, and a decode of several
 // tokens, of which all but the first are guessed.
 struct Chunk {
-  int64_t age;  // of the sequence
-  int sample;   // the sequence's
+  Age age;     // of the sequence
+  int sample;  // the sequence's
   int start, count;
   int num_scores;   // rows of logits that score a known token: the one that follows
   int num_logits;   // rows of logits, for the last tokens; the rows that draw come last: one for
@@ -28,7 +28,7 @@ struct Chunk {
 // A token to draw, or to score: a row of StepProtocol::sample().
 struct Draw {
   int chunk;       // index of the chunk that it follows
-  int64_t age;     // of the sequence that gets it: the chunk's, or a sample that advance() forks
+  Age age;         // of the sequence that gets it: the chunk's, or a sample that advance() forks
   int sample;      // that sequence's
   int position;    // of the token in its sequence
   int logits_row;  // of the step
@@ -85,7 +85,7 @@ struct StepPlan {
       const bool scores = i < chunk.num_scores;
       for (int sample = 0; sample < (scores ? 1 : chunk.num_samples); ++sample) {
         draws.push_back({.chunk = static_cast<int>(chunks.size()),
-                         .age = chunk.age + sample,
+                         .age = {chunk.age.request, chunk.age.sample + sample},
                          .sample = chunk.sample + sample,
                          .position = chunk.start + chunk.count - chunk.num_logits + i + 1,
                          .logits_row = num_logits + i,

@@ -17,9 +17,9 @@ Request request_of(std::vector<TokenId> prompt) {
   return request;
 }
 
-Sequence sequence(const Request& request, int64_t age, std::vector<TokenId> tokens,
+Sequence sequence(const Request& request, int64_t number, std::vector<TokenId> tokens,
                   int num_computed, std::vector<int32_t> block_table) {
-  Sequence seq(request, age, 100);
+  Sequence seq(request, {number}, 100);
   seq.tokens = std::move(tokens);
   seq.num_computed = num_computed;
   seq.lease.block_table = std::move(block_table);

@@ -13,7 +13,7 @@ namespace {
 struct BeamSteps : Steps {
   using Steps::Steps;
 
-  int64_t submit_beams(int num_prompt, int max_tokens, int width) {
+  Age submit_beams(int num_prompt, int max_tokens, int width) {
     requests.push_back(make_request(std::ssize(requests), num_prompt, max_tokens));
     requests.back().sampling.beams = {.width = width};
     return scheduler.submit(requests.back());
@@ -112,7 +112,7 @@ TEST_CASE("beams are preempted together and come back to what they shared") {
 
 TEST_CASE("what each beam has computed can be found") {
   BeamSteps s(std::make_unique<PagedPool>(64, 4), {.max_model_len = 64, .prefix_cache = true});
-  const int64_t search = s.submit_beams(6, 12, 3);
+  const Age search = s.submit_beams(6, 12, 3);
   for (int i = 0; i < 4; ++i) s.beam_step();
   std::vector<std::vector<TokenId>> prompts;
   for (const Sequence& beam : s.scheduler.running().at(search).members) {

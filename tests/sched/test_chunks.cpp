@@ -61,9 +61,9 @@ TEST_CASE("at most so many chunks in a step, those in progress first") {
   plan = s.plan();
   CHECK(plan.num_decodes == 1);
   REQUIRE(plan.num_prefills() == 2);
-  CHECK(plan.chunks[1].age == 0);  // goes on
+  CHECK(plan.chunks[1].age == Age{0});  // goes on
   CHECK(plan.chunks[1].start == 8);
-  CHECK(plan.chunks[2].age == 2);  // is new
+  CHECK(plan.chunks[2].age == Age{2});  // is new
   s.finish(plan);
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("a sequence may end with its first token") {
   s.submit(5, 10);
   const StepPlan plan = s.plan();
   s.scheduler.advance(plan);
-  const std::vector<Sequence> finished = s.commit_tokens(plan, {7, 8}, {0}).finished;
+  const std::vector<Sequence> finished = s.commit_tokens(plan, {7, 8}, requests({0})).finished;
   REQUIRE(finished.size() == 1);
   CHECK(finished[0].finished == FinishReason::kStop);
   CHECK(finished[0].tokens.back() == 7);

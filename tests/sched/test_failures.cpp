@@ -26,13 +26,13 @@ TEST_CASE("aborting a step closes the leases of its sequences and leaves the oth
   REQUIRE(plan.chunks.size() == 2);
   const std::vector<Sequence> aborted = s.scheduler.abort(plan);
   REQUIRE(aborted.size() == 2);
-  CHECK(aborted[0].age == 0);
+  CHECK(aborted[0].age == Age{0});
   CHECK(aborted[0].num_generated() == 2);
-  CHECK(aborted[1].age == 1);
+  CHECK(aborted[1].age == Age{1});
   CHECK(aborted[1].num_computed == 4);
   for (const Sequence& seq : aborted) CHECK(seq.lease.block_table.empty());
   CHECK(s.pool->stats().positions_leased == 0);
-  CHECK(ages_of(s.scheduler.waiting()) == std::set<int64_t>{2});
+  CHECK(ages_of(s.scheduler.waiting()) == requests({2}));
   for (int i = 0; i < 8; ++i) CHECK(s.step().num_tokens == (i == 0 ? 4 : 1));
   CHECK(s.scheduler.idle());
 }
@@ -42,7 +42,7 @@ TEST_CASE("a running sequence outside the aborted step continues") {
   for (int i = 0; i < 4; ++i) s.submit(15, 2);
   CHECK(s.scheduler.abort(s.plan()).size() == 2);
   check_books(*s.pool, s.scheduler);
-  CHECK(ages_of(s.scheduler.running()) == std::set<int64_t>{2, 3});
+  CHECK(ages_of(s.scheduler.running()) == requests({2, 3}));
   CHECK(s.step().num_prefills() == 2);
   CHECK(s.step().num_decodes == 2);
   CHECK(s.scheduler.idle());

@@ -9,7 +9,6 @@
 
 using namespace pagedinfer;
 
-using Ages = std::set<int64_t>;
 using Ints = std::vector<int32_t>;
 
 TEST_CASE("the next step continues from the placeholder tokens of the step in flight") {
@@ -60,9 +59,9 @@ TEST_CASE("the token of a surplus row is dropped") {
   const StepPlan first = s.plan();
   s.advance(first);
   StepPlan second = s.plan();
-  const std::vector<Sequence> finished = s.commit(first, {1});
+  const std::vector<Sequence> finished = s.commit(first, requests({1}));
   REQUIRE(finished.size() == 1);
-  CHECK(finished[0].age == 1);
+  CHECK(finished[0].age == Age{1});
   CHECK(finished[0].num_generated() == 1);
   CHECK(finished[0].tokens.back() == 1);
   CHECK(finished[0].lease.block_table.empty());
@@ -72,7 +71,7 @@ TEST_CASE("the token of a surplus row is dropped") {
   SUBCASE("when the step was launched") {
     s.advance(second);
     check_books(*s.pool, s.scheduler);
-    const Scheduler::Committed committed = s.commit_tokens(second, {7, 8, 9}, {1});
+    const Scheduler::Committed committed = s.commit_tokens(second, {7, 8, 9}, requests({1}));
     CHECK(committed.finished.empty());
     CHECK(committed.num_surplus == 1);
     CHECK(s.running(0).tokens.back() == 7);
@@ -83,7 +82,7 @@ TEST_CASE("the token of a surplus row is dropped") {
     REQUIRE(second.chunks.size() == 2);
     CHECK(second.num_decodes == 2);
     CHECK(second.num_tokens == 2);
-    CHECK(second.chunks[1].age == 2);
+    CHECK(second.chunks[1].age == Age{2});
     s.advance(second);
     CHECK(s.commit(second).empty());
     CHECK(s.running(2).num_generated() == 2);
@@ -98,7 +97,7 @@ TEST_CASE("a sequence preempted with a token in flight receives it while it wait
   s.advance(first);
   const StepPlan second = s.plan();
   CHECK(second.num_preempted == 1);
-  REQUIRE(ages_of(s.scheduler.waiting()) == Ages{1});
+  REQUIRE(ages_of(s.scheduler.waiting()) == requests({1}));
   CHECK(s.waiting(1).tokens.back() == -2);
 
   SUBCASE("and goes on from there") {
@@ -110,7 +109,7 @@ TEST_CASE("a sequence preempted with a token in flight receives it while it wait
     while (!s.scheduler.idle()) s.step();
   }
   SUBCASE("and may end there, with nothing to compute again") {
-    const std::vector<Sequence> finished = s.commit(first, {1});
+    const std::vector<Sequence> finished = s.commit(first, requests({1}));
     REQUIRE(finished.size() == 1);
     CHECK(finished[0].num_generated() == 1);
     CHECK(finished[0].num_preemptions == 1);

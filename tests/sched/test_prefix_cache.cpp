@@ -21,7 +21,7 @@ Steps make_steps(SchedulerLimits limits, int num_blocks = 40) {
 }
 
 // A request whose prompt begins with `num_shared` tokens of the first request's.
-int64_t submit_like_first(Steps& s, int num_prompt, int num_shared, int max_tokens = 3) {
+Age submit_like_first(Steps& s, int num_prompt, int num_shared, int max_tokens = 3) {
   Request request = make_request(std::ssize(s.requests), num_prompt, max_tokens);
   std::copy_n(s.requests.front().prompt.begin(), num_shared, request.prompt.begin());
   s.requests.push_back(request);
@@ -110,7 +110,7 @@ TEST_CASE("no block is computed twice, wherever limits cut the chunks") {
       const StepPlan plan = s.plan();
       for (const Chunk& chunk : plan.chunks) {
         const int end = std::min(chunk.start + chunk.count, num_prompt);
-        for (int i = chunk.start; i < end && chunk.age < num_alike; ++i) ++times[i];
+        for (int i = chunk.start; i < end && chunk.age.request < num_alike; ++i) ++times[i];
       }
       s.finish(plan);
       if (s.scheduler.idle() || std::ssize(s.requests) == 12) continue;
@@ -181,9 +181,9 @@ TEST_CASE("what a preempted sequence finds again is not computed again") {
   s.submit(7, 8);
   int num_preempted = 0;
   while (num_preempted == 0) num_preempted = s.step().num_preempted;
-  CHECK(s.scheduler.waiting().contains(1));
+  CHECK(s.scheduler.waiting().contains({1}));
   const int num_lost = s.waiting(1).max_computed;
-  while (!s.scheduler.running().contains(1)) s.step();
+  while (!s.scheduler.running().contains({1})) s.step();
   const Sequence& again = s.running(1);
   CHECK(again.num_recomputed < num_lost);
   CHECK(again.num_found == 0);  // only what was never computed before counts

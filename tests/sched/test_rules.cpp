@@ -7,8 +7,6 @@
 
 using namespace pagedinfer;
 
-using Ages = std::set<int64_t>;
-
 TEST_CASE("a request is admitted in the first step after its submission") {
   Steps s(std::make_unique<PagedPool>(8, 4), {.max_model_len = 32});
   CHECK(s.scheduler.idle());
@@ -24,10 +22,10 @@ TEST_CASE("first come, first served, up to the number that may run at once") {
   Steps s(std::make_unique<PagedPool>(64, 4), {.max_running = 2, .max_model_len = 32});
   for (int max_tokens : {3, 1, 2, 2}) s.submit(5, max_tokens);
   CHECK(s.step().num_admitted == 2);
-  CHECK(ages_of(s.scheduler.running()) == Ages{0});  // 1 ended with its first token
-  CHECK(ages_of(s.scheduler.waiting()) == Ages{2, 3});
+  CHECK(ages_of(s.scheduler.running()) == requests({0}));  // 1 ended with its first token
+  CHECK(ages_of(s.scheduler.waiting()) == requests({2, 3}));
   CHECK(s.step().num_admitted == 1);
-  CHECK(ages_of(s.scheduler.running()) == Ages{0, 2});
+  CHECK(ages_of(s.scheduler.running()) == requests({0, 2}));
   CHECK(s.step().num_admitted == 0);
   CHECK(s.step().num_admitted == 1);
 }
@@ -115,7 +113,7 @@ TEST_CASE("known tokens of a readmitted sequence need room too") {
   const Sequence& preempted = s.waiting(1);
   CHECK(preempted.num_known() == 9);  // 3 blocks
   CHECK(preempted.max_computed == 8);
-  while (s.scheduler.num_running() > 0 && s.scheduler.running().begin()->first == 0) {
+  while (s.scheduler.num_running() > 0 && s.scheduler.running().begin()->first == Age{0}) {
     CHECK(s.scheduler.num_waiting() == 1);  // never beside the elder, who grows to 4 blocks
     s.step();
   }
@@ -135,8 +133,8 @@ TEST_CASE("the youngest is preempted, keeps its age, and nothing is admitted in 
   CHECK(plan.num_preempted == 2);
   CHECK(plan.num_decodes == 2);
   CHECK(plan.num_admitted == 0);
-  CHECK(ages_of(s.scheduler.running()) == Ages{0, 1});
-  CHECK(ages_of(s.scheduler.waiting()) == Ages{2, 3, 4});
+  CHECK(ages_of(s.scheduler.running()) == requests({0, 1}));
+  CHECK(ages_of(s.scheduler.waiting()) == requests({2, 3, 4}));
   while (!s.scheduler.idle()) s.step();
 }
 
@@ -147,7 +145,7 @@ TEST_CASE("no more sequences are preempted than a decode needs") {
   s.submit(9, 8);
   CHECK(s.step().num_admitted == 3);  // 1 + 2 + 3 blocks
   CHECK(s.step().num_preempted == 1);
-  CHECK(ages_of(s.scheduler.running()) == Ages{0, 1});
+  CHECK(ages_of(s.scheduler.running()) == requests({0, 1}));
 }
 
 TEST_CASE("a decode that is the youngest is itself preempted") {
@@ -158,7 +156,7 @@ TEST_CASE("a decode that is the youngest is itself preempted") {
   const StepPlan plan = s.step();
   CHECK(plan.num_decodes == 1);
   CHECK(plan.num_preempted == 1);
-  CHECK(ages_of(s.scheduler.waiting()) == Ages{1});
+  CHECK(ages_of(s.scheduler.waiting()) == requests({1}));
 }
 
 TEST_CASE("only decodes preempt: a new prompt waits for room") {

@@ -10,7 +10,6 @@ using namespace pagedinfer;
 
 namespace {
 
-using Ages = std::set<int64_t>;
 using Ints = std::vector<int32_t>;
 
 }  // namespace
@@ -24,16 +23,16 @@ TEST_CASE("a prompt of several samples is computed once and forked") {
   CHECK(first.num_logits == 1);
   CHECK(first.draws.size() == 3);
   s.advance(first);
-  CHECK(ages_of(s.scheduler.running()) == Ages{0, 1, 2});
-  CHECK(s.running(2).sample == 2);
+  CHECK(ages_of(s.scheduler.running()) == samples({0, 1, 2}));
+  CHECK(s.running(0, 2).sample == 2);
 
   const StepPlan second = s.plan();
   CHECK(second.num_decodes == 3);
   CHECK(second.copies.size() == 2);  // of the block that is not full; the last one writes to it
   CHECK(s.batch.tokens == Ints{-1, -2, -3});
-  CHECK(s.commit_tokens(first, {7, 8, 9}, {1}).finished.size() == 1);
+  CHECK(s.commit_tokens(first, {7, 8, 9}, samples({1})).finished.size() == 1);
   CHECK(s.running(0).generated()[0] == 7);
-  CHECK(s.running(2).generated()[0] == 9);
+  CHECK(s.running(0, 2).generated()[0] == 9);
   s.advance(second);
   CHECK(s.commit_tokens(second, {1, 1, 1}).num_surplus == 1);
   CHECK(s.plan().copies.empty());
@@ -42,7 +41,7 @@ TEST_CASE("a prompt of several samples is computed once and forked") {
 TEST_CASE("a group is admitted when all its samples may run, and nothing overtakes it") {
   Steps s(std::make_unique<PagedPool>(40, 4), {.max_running = 4, .max_model_len = 32});
   s.submit(5, 3);
-  const int64_t group = s.submit(5, 3, 4);
+  const Age group = s.submit(5, 3, 4);
   s.submit(5, 3);
   for (int i = 0; i < 3; ++i) {
     s.step();
@@ -58,8 +57,8 @@ TEST_CASE("a group of more samples than may run begins alone, and the others fol
   Steps s(std::make_unique<PagedPool>(40, 4), {.max_running = 2, .max_model_len = 32});
   s.submit(5, 3, 5);
   s.step();
-  CHECK(ages_of(s.scheduler.running()) == Ages{0, 1});
-  CHECK(ages_of(s.scheduler.waiting()) == Ages{2, 3, 4});
+  CHECK(ages_of(s.scheduler.running()) == samples({0, 1}));
+  CHECK(ages_of(s.scheduler.waiting()) == samples({2, 3, 4}));
   while (!s.scheduler.idle()) s.step();
 }
 
@@ -69,11 +68,11 @@ TEST_CASE("a sample that finds no room waits and computes the prompt again") {
             {.max_running = max_running, .max_model_len = 12, .admission_reserve = 0.0});
     s.submit(6, 3, 2);
     s.step();
-    CHECK(ages_of(s.scheduler.running()) == Ages{0});
-    REQUIRE(ages_of(s.scheduler.waiting()) == Ages{1});
-    CHECK(s.waiting(1).num_known() == 7);
-    while (!s.scheduler.running().contains(1)) s.step();
-    CHECK(s.running(1).num_recomputed == num_recomputed);
+    CHECK(ages_of(s.scheduler.running()) == samples({0}));
+    REQUIRE(ages_of(s.scheduler.waiting()) == samples({1}));
+    CHECK(s.waiting(0, 1).num_known() == 7);
+    while (!s.scheduler.running().contains({0, 1})) s.step();
+    CHECK(s.running(0, 1).num_recomputed == num_recomputed);
     while (!s.scheduler.idle()) s.step();
   };
   run(std::make_unique<ContiguousPool>(12, 12), 8, 6);
@@ -85,18 +84,18 @@ TEST_CASE("a sample that waited shares the prompt with those that run") {
   Steps s(std::make_unique<PagedPool>(20, 4), {.max_running = 2, .max_model_len = 32});
   s.submit(10, 6, 3);
   s.step();
-  REQUIRE(ages_of(s.scheduler.waiting()) == Ages{2});
+  REQUIRE(ages_of(s.scheduler.waiting()) == samples({2}));
   s.step();
   const StepPlan plan = s.plan();
   s.advance(plan);
-  s.commit(plan, {0});
+  s.commit(plan, samples({0}));
   s.step();
-  REQUIRE(s.scheduler.running().contains(2));
-  const KvLease &one = s.running(1).lease, &two = s.running(2).lease;
+  REQUIRE(s.scheduler.running().contains({0, 2}));
+  const KvLease &one = s.running(0, 1).lease, &two = s.running(0, 2).lease;
   CHECK(one.block_table[0] == two.block_table[0]);
   CHECK(one.block_table[1] == two.block_table[1]);
   CHECK(one.block_table[2] != two.block_table[2]);
-  CHECK(s.running(2).num_recomputed == 2);
+  CHECK(s.running(0, 2).num_recomputed == 2);
   s.submit(10, 6);  // another request does not
   s.requests.back().prompt = s.requests.front().prompt;
   while (!s.scheduler.idle()) CHECK(s.step().num_found == 0);
@@ -132,7 +131,7 @@ TEST_CASE("as many guessed tokens are verified as fit the step and the pool") {
                                                      .admission_reserve = 0.0});
     for (int i = 0; i < 2; ++i) s->submit(3, 12);
     s->step();
-    for (int64_t age = 0; age < 2; ++age) s->scheduler.draft(age, std::vector(5, TokenId{1}));
+    for (int64_t i = 0; i < 2; ++i) s->scheduler.draft({i}, std::vector(5, TokenId{1}));
     return s;
   };
   SUBCASE("of the step") {

@@ -114,10 +114,11 @@ class Run {
         continue;
       }
       if (scheduler_.window_full()) return;
-      const int64_t first = scheduler_.submit(request);
+      const Age first = scheduler_.submit(request);
       const Sequence& seq = scheduler_.waiting().at(first).members.front();
       may_overtake_ = may_overtake_ || request.num_samples > 1 || width > 1;
-      for (int64_t age = first; age < first + request.num_samples; ++age) {
+      for (int sample = 0; sample < request.num_samples; ++sample) {
+        const Age age = {first.request, sample};
         unfinished_[age] = seq.max_tokens - !overlaps_;  // a surplus one at the end
         // Reservations may be missing when the beams fork.
         if (width > 1) unfinished_[age] = 2 * width * seq.max_tokens;
@@ -125,8 +126,8 @@ class Run {
       int64_t bound = overlaps_;  // its last token is seen a step later
       for (const auto& [other, tokens] : unfinished_) bound += tokens;
       if (may_overtake_) bound += int64_t{limits_.max_running} * limits_.max_model_len;
-      for (int64_t age = first; age < first + request.num_samples; ++age) {
-        deadline_[age] = step_ + bound;
+      for (int sample = 0; sample < request.num_samples; ++sample) {
+        deadline_[{first.request, sample}] = step_ + bound;
       }
     }
     if (next_ == arrivals.size()) scheduler_.end_input();
@@ -211,7 +212,7 @@ class Run {
   }
 
   void abort(const StepPlan& plan) {
-    std::set<int64_t> groups;  // by age
+    Ages groups;
     for (const Chunk& chunk : plan.chunks) groups.insert(chunk.age);
     const std::vector<Sequence> aborted = scheduler_.abort(plan);
     REQUIRE(aborted.size() == groups.size());
@@ -291,7 +292,8 @@ class Run {
       accounted_ += seq.max_computed - seq.num_found + seq.num_recomputed - inherited;
     }
     counters_.of["preempted searches"] += seq.is_beam() && seq.num_preemptions > 0;
-    for (int64_t age = seq.age; age < seq.age + seq.num_samples(); ++age) {
+    for (int i = 0; i < seq.num_samples(); ++i) {
+      const Age age = {seq.age.request, seq.age.sample + i};
       REQUIRE(step_ <= deadline_.at(age));
       REQUIRE(unfinished_.erase(age) == 1);
       deadline_.erase(age);
@@ -310,11 +312,11 @@ class Run {
   Scheduler scheduler_;
   Batch batch_;
   Outcome outcome_;
-  std::map<int64_t, int64_t> unfinished_, deadline_;  // by age: tokens to compute, last step
-  std::set<SequenceId> ran_before_;                   // in the step before this one
-  std::set<int64_t> held_back_;                       // waited while another one finished
-  std::set<int64_t> waited_with_placeholder_;         // waited with a placeholder token
-  bool may_overtake_ = false;                         // there are requests of several samples
+  std::map<Age, int64_t> unfinished_, deadline_;  // tokens to compute, last step
+  std::set<SequenceId> ran_before_;               // in the step before this one
+  Ages held_back_;                                // waited while another one finished
+  Ages waited_with_placeholder_;                  // waited with a placeholder token
+  bool may_overtake_ = false;                     // there are requests of several samples
   size_t next_ = 0;
   int64_t step_ = 0;  // steps that computed something
   int64_t computed_ = 0, accounted_ = 0, num_surplus_ = 0;

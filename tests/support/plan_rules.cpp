@@ -43,8 +43,8 @@ int largest_chunk(int start, int num_pending, int budget, const PlanContext& con
 void check_chunks(const StepPlan& plan, const PlanContext& context) {
   const SchedulerLimits& limits = context.limits;
   int budget = limits.max_step_tokens, num_drafted = 0;
-  bool must_commit = false;                        // what is drawn decides the next plan
-  std::pair<int, SequenceId> last = {0, {-1, 0}};  // kind and sequence
+  bool must_commit = false;                          // what is drawn decides the next plan
+  std::pair<int, SequenceId> last = {0, {{-1}, 0}};  // kind and sequence
   for (int i = 0; i < static_cast<int>(plan.chunks.size()); ++i) {
     const Chunk& chunk = plan.chunks[i];
     REQUIRE(context.scheduler.running().contains(chunk.age));
@@ -111,7 +111,7 @@ void check_batch(const StepPlan& plan, const Batch& batch, const PlanContext& co
 
 ShareScope scope_of(const Sequence& seq, const PlanContext& context) {
   if (context.limits.prefix_cache && !seq.scores_prompt()) return kShareAll;
-  return seq.request->num_samples > 1 ? seq.age - seq.sample + 1 : kShareNone;
+  return seq.request->num_samples > 1 ? 1 + seq.age.request : kShareNone;
 }
 
 // A row of logits for each chunk that completes, or each token of a decode, and from each row a
@@ -130,7 +130,7 @@ void check_draws(const StepPlan& plan, const Batch& batch, const PlanContext& co
         const Draw& draw = plan.draws.at(next++);
         REQUIRE(draw.scores == scores);
         REQUIRE(draw.chunk == c);
-        REQUIRE(draw.age == chunk.age + sample);
+        REQUIRE(draw.age == Age{chunk.age.request, chunk.age.sample + sample});
         REQUIRE(draw.sample == chunk.sample + sample);
         REQUIRE(draw.logits_row == row);
         REQUIRE(draw.position == batch.positions[token] + 1);
@@ -240,9 +240,21 @@ std::set<SequenceId> ids_of(const GroupQueue& queue) {
   return ids;
 }
 
-std::set<int64_t> ages_of(const GroupQueue& queue) {
-  std::set<int64_t> ages;
+Ages ages_of(const GroupQueue& queue) {
+  Ages ages;
   for (const auto& [age, group] : queue) ages.insert(age);
+  return ages;
+}
+
+Ages requests(std::initializer_list<int64_t> numbers) {
+  Ages ages;
+  for (const int64_t number : numbers) ages.insert({.request = number});
+  return ages;
+}
+
+Ages samples(std::initializer_list<int> numbers) {
+  Ages ages;
+  for (const int number : numbers) ages.insert({.sample = number});
   return ages;
 }
 

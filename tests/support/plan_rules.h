@@ -15,11 +15,15 @@ namespace pagedinfer {
 std::vector<const Sequence*> sequences_of(const GroupQueue& queue);
 
 // A sequence: its age and its sample.
-using SequenceId = std::pair<int64_t, int>;
+using SequenceId = std::pair<Age, int>;
 inline SequenceId id_of(const Sequence& seq) { return {seq.age, seq.sample}; }
 std::set<SequenceId> ids_of(const GroupQueue& queue);
 
-std::set<int64_t> ages_of(const GroupQueue& queue);
+using Ages = std::set<Age>;
+Ages ages_of(const GroupQueue& queue);
+// The ages of these requests, each of which has one sample; of these samples of the first request.
+Ages requests(std::initializer_list<int64_t> numbers);
+Ages samples(std::initializer_list<int> numbers);
 
 struct PlanContext {
   KvPool& pool;

@@ -18,16 +18,20 @@ struct Steps {
       : pool(std::move(p)), limits(l), scheduler(*pool, limits) {}
 
   // Returns the age.
-  int64_t submit(int num_prompt, int max_tokens, int num_samples = 1) {
+  Age submit(int num_prompt, int max_tokens, int num_samples = 1) {
     const auto index = std::ssize(requests);
     requests.push_back(make_request(index, num_prompt, max_tokens));
     requests.back().num_samples = num_samples;
     return scheduler.submit(requests.back());
   }
 
-  // The sequence of this age, which is no beam.
-  const Sequence& running(int64_t age) const { return scheduler.running().at(age).members.at(0); }
-  const Sequence& waiting(int64_t age) const { return scheduler.waiting().at(age).members.at(0); }
+  // A sequence that is no beam.
+  const Sequence& running(int64_t request, int sample = 0) const {
+    return scheduler.running().at({request, sample}).members.at(0);
+  }
+  const Sequence& waiting(int64_t request, int sample = 0) const {
+    return scheduler.waiting().at({request, sample}).members.at(0);
+  }
 
   StepPlan plan() {
     const std::set<SequenceId> ran_before = ids_of(scheduler.running());
@@ -44,7 +48,7 @@ struct Steps {
 
   // `tokens` for the plan's draws. Those of `stopped` end with theirs.
   Scheduler::Committed commit_tokens(const StepPlan& plan, const std::vector<TokenId>& tokens,
-                                     const std::set<int64_t>& stopped = {}) {
+                                     const Ages& stopped = {}) {
     std::vector<DrawnToken> drawn;
     for (const TokenId token : tokens) drawn.push_back({.token = token});
     Scheduler::Committed committed = scheduler.commit(
@@ -57,7 +61,7 @@ struct Steps {
     return committed;
   }
 
-  std::vector<Sequence> commit(const StepPlan& plan, const std::set<int64_t>& stopped = {}) {
+  std::vector<Sequence> commit(const StepPlan& plan, const Ages& stopped = {}) {
     return commit_tokens(plan, std::vector<TokenId>(plan.draws.size(), 1), stopped).finished;
   }
 

@@ -136,7 +136,8 @@ Rehearsal Rehearser::play() {
     scheduler_.advance(plan);
     drawn.clear();
     for (const Draw& draw : plan.draws) {
-      drawn.push_back({.token = kNew + static_cast<TokenId>(draw.age % kNew)});
+      const int64_t number = draw.age.request * kMaxSamples + draw.age.sample;
+      drawn.push_back({.token = kNew + static_cast<TokenId>(number % kNew)});
     }
     const auto end_of = [](const Sequence& seq, const DrawnToken&) {
       const bool is_last = seq.num_known() == seq.max_tokens;
