@@ -354,8 +354,9 @@ std::vector<PromptDraft> take_prompts(RequestDraft& draft) {
 IntakeItem prepare_line(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
                         const PromptLimits& limits) {
   RequestDraft& draft = line.request;
-  if (line.failed())
+  if (line.failed()) {
     return Completion{.head = std::move(draft.head), .error = std::move(line.error)};
+  }
   std::vector<PromptDraft> prompts = take_prompts(draft);
   PreparedLine prepared;
   for (size_t i = 0; i < prompts.size(); ++i) {
