@@ -9,7 +9,7 @@ import importlib
 import pathlib
 import sys
 
-SHARED = {"__main__", "runs"}
+SHARED = {"__main__", "rounded_models", "runs"}
 
 
 def main():
