@@ -70,6 +70,15 @@ std::string retry_refusal(const SettingDifference& change) {
                      rule != nullptr ? rule->refusal : "finished records may depend on it");
 }
 
+// The flag that gives a setting the value with which the run began, where a default that follows
+// the model may be the reason for the other.
+std::string flag_back(const SettingDifference& change) {
+  if (change.name == "served_model_name") {
+    return fmt::format(" (--served-model-name {} gives it the same name)", shortened(change.a));
+  }
+  return change.name == "quantize" ? fmt::format(" (--quantize {})", shortened(change.a)) : "";
+}
+
 template <class IsAllowed>
 std::optional<SettingDifference> find_difference(const Fingerprint& a, const Fingerprint& b,
                                                  const IsAllowed& is_allowed) {
@@ -120,16 +129,11 @@ void require_same(const std::string& path, const Fingerprint& began, const Finge
     return retry_errors && keeps_finished_records(each);
   });
   if (!difference) return;
-  const std::string same_name =
-      difference->name == "served_model_name"
-          ? fmt::format(" (--served-model-name {} gives it the same name)",
-                        shortened(difference->a))
-          : "";
   throw Error(fmt::format(
       "{}: the run began with {} = {}, found {}{}; resume it with what it began with{}, or "
       "--overwrite begins a new one",
       path, shortened(difference->name), shortened(difference->a), shortened(difference->b),
-      retry_errors ? retry_refusal(*difference) : "", same_name));
+      retry_errors ? retry_refusal(*difference) : "", flag_back(*difference)));
 }
 
 // truncate_prompt_tokens of -1 leaves room for one token.

@@ -43,7 +43,8 @@ TEST_CASE("a run goes on with the quantization that it began with only") {
   CHECK(run(flags + Words{"--quantize", "int8"}).exit_code == 0);
   const Ended other = run(flags + Words{"--resume"});
   CHECK(other.exit_code == 1);
-  CHECK(other.err.find("began with quantize = int8, found none;") != std::string::npos);
+  CHECK(other.err.find("began with quantize = int8, found none; resume it with what it began with "
+                       "(--quantize int8)") != std::string::npos);
   CHECK(run(flags + Words{"--resume", "--quantize", "int8"}).exit_code == 0);
 }
 
@@ -89,6 +90,14 @@ TEST_CASE("a checkpoint of 4 bits keeps them, unless --quantize says otherwise")
         model + Words{"--input", dir / "in.jsonl", "--quiet", "--resume", "--quantize", "none"});
     CHECK(other.exit_code == 1);
     CHECK(other.err.find("began with quantize = codes, found none;") != std::string::npos);
+    const Words resumed = model + Words{"--input", dir / "in.jsonl", "--quiet", "--resume"};
+    completions({"--quantize", "none"});
+    const Ended by_default = run(resumed);
+    CHECK(by_default.exit_code == 1);
+    CHECK(by_default.err.find("began with quantize = none, found codes; resume it with what it "
+                              "began with (--quantize none)") != std::string::npos);
+    CHECK(run(resumed + Words{"--quantize", "none"}).exit_code == 0);
+    CHECK(read_file(output) == dequantized);
     const Ended said = run(model + Words{"--input", dir / "in.jsonl", "--overwrite"});
     CHECK(said.err.find("weights stay the checkpoint's codes of 4 bits") != std::string::npos);
     const Ended info = run_program(command(Words{"info"} + model));
