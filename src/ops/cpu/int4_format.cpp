@@ -156,9 +156,13 @@ Tensor begin_int4(const CodeSource& source, char* packed) {
     std::memcpy(packed + header.order_at, source.column_order.data(),
                 source.column_order.size() * sizeof(int32_t));
   }
-  return {
-      packed,         DType::kI4, source.rows, source.cols, int4_panel_bytes(header, source.cols),
-      Layout::kPanels};
+  return {.data = packed,
+          .dtype = DType::kI4,
+          .rows = source.rows,
+          .cols = source.cols,
+          .stride = int4_panel_bytes(header, source.cols),
+          .layout = Layout::kPanels,
+          .code_bits = bits_of(source.values)};
 }
 
 void pack_int4_rows(const CodeSource& source, int64_t first, int64_t count, const Tensor& matrix) {

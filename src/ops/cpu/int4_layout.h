@@ -50,7 +50,7 @@ constexpr int64_t size_of_scale(CodeScales scales) {
   if (scales == CodeScales::kE8M0) return 1;
   return scales == CodeScales::kF32 ? 4 : 2;
 }
-constexpr int bits_of(CodeValues values) {
+constexpr int8_t bits_of(CodeValues values) {
   if (values == CodeValues::kBytes) return 8;
   return values == CodeValues::kUniform6 ? 6 : values == CodeValues::kUniform5 ? 5 : 4;
 }

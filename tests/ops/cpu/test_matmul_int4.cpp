@@ -256,6 +256,16 @@ TEST_CASE("products of the largest numbers of GGUF's blocks are exact") {
   }
 }
 
+TEST_CASE("a matrix has as many bytes as its codes have bits") {
+  constexpr int kBits[kNumBlockTypes] = {4, 8, 4, 5, 4, 5, 6, 4, 4};
+  std::mt19937 random(12);
+  for (int type = 0; type < kNumBlockTypes; ++type) {
+    CAPTURE(std::string(kBlockTypes[type].name));
+    const PackedCodesMatrix packed(random_blocks(random, 3, 256, type));
+    CHECK(packed.matrix.bytes() == 3 * 256 * kBits[type] / 8);
+  }
+}
+
 TEST_CASE("rows of a table of GGUF's blocks are looked up as their values") {
   std::mt19937 random(11);
   for (int type = 0; type < kNumBlockTypes; ++type) {
