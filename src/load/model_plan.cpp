@@ -122,6 +122,13 @@ void make_device(const Config& config, const std::function<double()>& clock, Mod
                                    .deterministic = config.deterministic,
                                    .cache_folder = cache_folder(config.gpu_cache),
                                    .pack_weights = config.pack_weights != Config::Packing::kOff});
+  if (const int64_t merged = num_merged(model.opened);
+      merged > 0 && model.quantize == Quantization::kCodes) {
+    model.notes.push_back(fmt::format(
+        "{} that the adapter changes are dequantized, into {}; --quantize int8 makes all weights "
+        "int8",
+        counted(merged, "matrix", "matrices"), name_of(model.options.compute)));
+  }
   if (model.dtype == DType::kF16 && model.options.compute == DType::kF32 &&
       model.quantize == Quantization::kNone) {
     model.notes.push_back(

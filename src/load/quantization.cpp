@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 
@@ -30,9 +31,12 @@ std::string_view name_of(Quantization quantize) {
   CHECK(false);
 }
 
-std::string weights_text(Quantization quantize) {
-  if (quantize == Quantization::kCodes) return "weights in the checkpoint's 4 bits";
-  return fmt::format("weights in {}", name_of(quantize));
+std::string weights_text(Quantization quantize, int64_t num_merged, DType compute) {
+  if (quantize != Quantization::kCodes) return fmt::format("weights in {}", name_of(quantize));
+  std::string text = "weights in the checkpoint's 4 bits";
+  if (num_merged == 0) return text;
+  return text += fmt::format(", but {} of the adapter in {}",
+                             counted(num_merged, "matrix", "matrices"), name_of(compute));
 }
 
 }  // namespace pagedinfer

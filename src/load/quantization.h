@@ -1,6 +1,7 @@
 // What becomes of a model's weights on a device.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +18,8 @@ Quantization choose_quantization(std::optional<Quantization> asked, bool has_cod
 
 // "codes", as --quantize has it.
 std::string_view name_of(Quantization quantize);
-// "weights in int8". REQUIRES: not kNone.
-std::string weights_text(Quantization quantize);
+// "weights in int8". num_merged: quantized matrices that an adapter changes, which become `compute`
+// if others keep their codes. REQUIRES: not kNone.
+std::string weights_text(Quantization quantize, int64_t num_merged, DType compute);
 
 }  // namespace pagedinfer

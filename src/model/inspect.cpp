@@ -160,6 +160,9 @@ void read_checkpoint(const ModelStore& store, const std::string& lora,
     static_cast<void>(Problems().keep([&] { model.dtype = file_dtype(*files, quantized, names); }));
   }
   read_adapter(lora, names, candidates, model, problems);
+  if (model.adapter && is_told && quantized.is_known()) {
+    model.num_merged = num_merged(*model.adapter, model.spec, names, *files, quantized);
+  }
 }
 
 void make_up_weights(const JsonObject& config, const std::vector<TensorNames>& candidates,

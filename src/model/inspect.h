@@ -40,6 +40,7 @@ struct InspectedModel {
   int num_files = 0;
 
   std::optional<Adapter> adapter = {};  // nullopt: there is none, or it does not fit the model
+  int64_t num_merged = 0;               // quantized matrices that it changes
 };
 
 // Reads the same files as open_model() and, unless `lora` is "", open_adapter(). Adds every reason

@@ -571,6 +571,14 @@ std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const T
   });
 }
 
+int64_t num_merged(const Adapter& adapter, const ModelSpec& spec, const TensorNames& names,
+                   const Checkpoint& files, const QuantizedWeights& quantized) {
+  return std::ranges::count_if(
+      needed_matrices(spec, names), [&](const Checkpoint::Declared& matrix) {
+        return adapter.changes(matrix.name) && quantized.has(files, matrix.name);
+      });
+}
+
 WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory,
                          Quantization quantize, DType dequantized) {
   Weights unused;

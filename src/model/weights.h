@@ -40,6 +40,14 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
 // experts. The first one is the embedding.
 std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names);
 
+// How many quantized matrices of the checkpoint the adapter changes. They do not keep their codes.
+int64_t num_merged(const Adapter& adapter, const ModelSpec& spec, const TensorNames& names,
+                   const Checkpoint& files, const QuantizedWeights& quantized);
+inline int64_t num_merged(const OpenedModel& model) {
+  if (!model.adapter) return 0;
+  return num_merged(*model.adapter, model.spec, model.names, model.checkpoint, model.quantized);
+}
+
 // What the memory plan counts for weights: tensors of the checkpoint that stay mapped on the host,
 // and memory of the device.
 struct WeightBytes {

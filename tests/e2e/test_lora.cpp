@@ -72,6 +72,33 @@ TEST_CASE("summary, plan and info tell of an adapter, and the plan counts merged
   CHECK(run_program(command(Words{"plan", "--input", dir / "in.jsonl"} + lora)).exit_code == 0);
 }
 
+TEST_CASE("an adapter for a checkpoint of 4 bits says which type its matrices become") {
+  const TempDir dir;
+  const std::string four_bits = source_dir() + "/tests/data/quantized/awq-groups";
+  write_adapter_for(four_bits, dir / "lora");  // three of the seven matrices of both layers
+  write_file(dir / "in.jsonl", "{\"prompt_token_ids\": [1, 2, 3], \"max_tokens\": 2}\n");
+  const Words lora = {"--model", four_bits, "--lora", dir / "lora"};
+  const Words flags = lora + Words{"--input", dir / "in.jsonl"};
+  const auto has = [](const std::string& text, const std::string& part) {
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+  };
+  const std::string in_words = ", but 6 matrices of the adapter in ";
+  const Ended ended = run(flags + Words{"--overwrite", "--stats", dir / "stats.jsonl"});
+  REQUIRE_MESSAGE(ended.exit_code == 0, ended.err);
+  const std::string note = "6 matrices that the adapter changes are dequantized, into float32";
+  has(ended.err, note);
+  has(summary_beside(dir / "stats.jsonl")["/notes"], note);
+  has(run_program(command(Words{"plan"} + flags)).out, in_words + "float32, the cache");
+  has(run_program(command(Words{"info"} + lora)).out, in_words + "float32");
+  has(run_program(command(Words{"info", "--dtype", "bfloat16"} + lora)).out, in_words + "bfloat16");
+  for (const char* const other : {"none", "int8", "int4"}) {
+    CAPTURE(other);
+    const Ended silent = run(flags + Words{"--overwrite", "--quantize", other});
+    CHECK(silent.exit_code == 0);
+    CHECK(silent.err.find("that the adapter changes") == std::string::npos);
+  }
+}
+
 TEST_CASE("a run goes on with the adapter that it began with only") {
   const TempDir dir;
   write_adapter_for(bundled(), dir / "one");

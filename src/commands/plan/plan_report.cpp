@@ -244,10 +244,12 @@ std::string human_bytes(int64_t bytes) {
 }
 
 std::string plan_table(const PlanReport& r) {
-  std::string out = table_row(
-      "model", fmt::format("{}, {} on {}; {}the cache in {}", r.model, name_of(r.dtype), r.device,
-                           r.quantize == Quantization::kNone ? "" : weights_text(r.quantize) + ", ",
-                           name_of(r.plan.kv_type)));
+  const std::string weights = r.quantize == Quantization::kNone
+                                  ? ""
+                                  : weights_text(r.quantize, r.num_merged, r.dtype) + ", ";
+  std::string out =
+      table_row("model", fmt::format("{}, {} on {}; {}the cache in {}", r.model, name_of(r.dtype),
+                                     r.device, weights, name_of(r.plan.kv_type)));
   out += table_row("parameters", text_of(r.parameters));
   if (r.survey.num_requests() > 0) {
     out += table_row("touches", fmt::format("this input touches at most {} of memory",

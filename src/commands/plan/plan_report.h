@@ -21,6 +21,7 @@ struct PlanReport {
   std::string input = {}, model = {}, device = {};
   DType dtype = DType::kBF16;
   Quantization quantize = Quantization::kNone;
+  int64_t num_merged = 0;  // matrices that the adapter changes, of a quantized checkpoint
   Parameters parameters = {};
   const RunPlan& plan;
   int max_positions = 0;   // of the model
