@@ -23,7 +23,7 @@ void read_glm4(const JsonObject& config, ModelSpec& spec, std::vector<TensorName
   expect_activation(config, "hidden_act", Activation::kSilu);
   config.keep([&] { spec.qkv_bias = config.find_bool("attention_bias").value_or(true); });
   spec.norms_outputs = true;
-  spec.has_neighbouring_pairs = true;
+  spec.pair_rows = PairRows::kNeighbours;
   read_rope(config, {.may_be_partial = true, .rotated_share = 0.5}, spec);
   read_equal_windows(config, 0, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};

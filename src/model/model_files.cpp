@@ -28,7 +28,9 @@ void check_experts(const JsonObject& config, const ModelSpec& spec) {
 void read_gguf_layout(const JsonObject& config, ModelSpec& spec) {
   const auto layout = config.find_object("gguf");
   if (!layout) return;
-  if (layout->find_bool("turns_heads").value_or(false)) spec.has_neighbouring_pairs = true;
+  if (layout->find_bool("turns_heads").value_or(false)) {
+    spec.pair_rows = PairRows::kNeighboursInFile;
+  }
   if (layout->find_bool("adds_to_norms").value_or(false)) spec.norm_weight_offset = 0.0f;
 }
 

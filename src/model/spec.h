@@ -58,6 +58,11 @@ using SlidingLayers = std::optional<std::vector<bool>>;
 // Which parts of q and of k are normalized before rope.
 enum class QkNorm : uint8_t { kNone, kHeads, kRows };
 
+// Where the checkpoint has the rows of q and k that rope rotates together: where rope() expects
+// them, or as neighbours, which load_weights() puts apart. kNeighboursInFile: this is so in the
+// file only, and adapters have them apart.
+enum class PairRows : uint8_t { kApart, kNeighbours, kNeighboursInFile };
+
 // A decoder-only transformer as numbers. Everything the forward pass needs to know about a
 // family is here; the forward pass never asks which family it is.
 struct ModelSpec {
@@ -80,9 +85,8 @@ struct ModelSpec {
   float qkv_limit = 0.0f;  // q, k and v are limited to [-qkv_limit, qkv_limit]; 0: they are not
   bool has_sinks = false;  // AttentionArgs::sinks
   bool mlp_bias = false;   // gate, up and down
-  // The checkpoint has the rows of q and k that rope rotates together as neighbours. load_weights()
-  // puts them where rope() expects them. REQUIRES: heads are not normalized.
-  bool has_neighbouring_pairs = false;
+  // REQUIRES: kApart if heads are normalized.
+  PairRows pair_rows = PairRows::kApart;
   QkNorm qk_norm = QkNorm::kNone;
   bool norms_inputs = true;    // of a layer's two blocks
   bool norms_outputs = false;  // of the blocks, before they are added to the residual

@@ -190,7 +190,7 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
     };
     const int rope = spec.layers[i].rope;
     const auto rotated = [&](Needed needed) {
-      if (!spec.has_neighbouring_pairs || rope == kNoRope) return needed;
+      if (spec.pair_rows == PairRows::kApart || rope == kNoRope) return needed;
       needed.pairs = {spec.head_dim, std::ssize(spec.ropes[rope].inv_freq)};
       return needed;
     };
@@ -419,6 +419,15 @@ RowSource pairs_apart(RowSource source, const NeighbouringPairs& pairs) {
           }};
 }
 
+// The numbers of the rows on the device: with the adapter's update, in the device's order.
+RowSource finished_rows(const OpenedModel& model, const Needed& needed, RowSource rows,
+                        const DeviceMemory& memory) {
+  const bool moves_first = model.spec.pair_rows == PairRows::kNeighboursInFile;
+  if (moves_first) rows = pairs_apart(std::move(rows), needed.pairs);
+  if (is_sum(model, needed)) rows = open_sum(model, needed, std::move(rows), memory);
+  return moves_first ? rows : pairs_apart(std::move(rows), needed.pairs);
+}
+
 // REQUIRES: is_turned(); `stored` is the whole tensor.
 RowSource turned_rows(const Needed& needed, const Tensor& stored) {
   const int64_t inputs = needed.inputs(), first_row = needed.first_row;
@@ -491,9 +500,8 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
       if (const auto codes = open_codes(model, needed, quantize)) {
         needed.destination = memory.upload_codes(*codes);
       } else {
-        RowSource rows = open_quantized(model, needed);
-        if (is_sum(model, needed)) rows = open_sum(model, needed, std::move(rows), memory);
-        needed.destination = upload_rows(pairs_apart(std::move(rows), needed.pairs), type, memory);
+        RowSource rows = finished_rows(model, needed, open_quantized(model, needed), memory);
+        needed.destination = upload_rows(std::move(rows), type, memory);
       }
       if (!needed.is_last()) return;
       model.quantized.give_back(model.checkpoint, needed.name);
@@ -510,8 +518,7 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
       const bool is_bias = needed.kind == TensorKind::kBias;
       RowSource rows = needed.is_turned() ? turned_rows(needed, stored)
                                           : stored_rows(is_bias ? as_column(host) : host);
-      if (is_sum(model, needed)) rows = open_sum(model, needed, std::move(rows), memory);
-      rows = pairs_apart(std::move(rows), needed.pairs);
+      rows = finished_rows(model, needed, std::move(rows), memory);
       if (is_bias) rows = as_one_row(std::move(rows));
       needed.destination = upload_rows(std::move(rows), type, memory);
       if (!needed.is_last()) return;

@@ -16,6 +16,7 @@
 #include "io/safetensors.h"
 #include "tests/support/e2e.h"
 #include "tests/support/gguf_writer.h"
+#include "tests/support/tiny_adapter.h"
 
 namespace pagedinfer {
 namespace {
@@ -205,6 +206,13 @@ std::string gguf_completed(const std::string& model, const std::string& input,
   return read_file(dir / "out.jsonl");
 }
 
+// The tokens of completions: a file without a tokenizer gives no text.
+std::string ids_of(const std::string& records) {
+  std::string all;
+  for (const Json& record : json_lines(records)) all += record["/token_ids"] + "\n";
+  return all;
+}
+
 std::string lines_of_ids() {
   std::string lines;
   for (int i = 0; i < 12; ++i) {
@@ -246,14 +254,41 @@ TEST_CASE("heads that a GGUF file has turned are turned back") {
   write_file(dir / "m.gguf", gguf_of("story-llama", "llama", kBF16).file());
   const std::string folder = gguf_completed(model_dir("story-llama"), dir / "in.jsonl");
   const std::string file = gguf_completed(dir / "m.gguf", dir / "in.jsonl");
-  // The file has no tokenizer, so only the ids are the same.
-  const auto ids = [](const std::string& records) {
-    std::string all;
-    for (const Json& record : json_lines(records)) all += record["/token_ids"] + "\n";
-    return all;
+  CHECK(ids_of(file) == ids_of(folder));
+  CHECK(ids_of(file).size() > 100);
+}
+
+TEST_CASE("an adapter changes the heads of a GGUF file as it changes those of the folder") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", lines_of_ids());
+  write_file(dir / "m.gguf", gguf_of("story-llama", "llama", kBF16).file());
+  write_adapter_for(model_dir("story-llama"), dir / "lora", {.targets = kAllMatrices});
+  const Words lora = {"--lora", dir / "lora"};
+  const auto completed = [&](const std::string& model, const Words& more) {
+    return ids_of(gguf_completed(model, dir / "in.jsonl", more));
   };
-  CHECK(ids(file) == ids(folder));
-  CHECK(ids(file).size() > 100);
+  const std::string folder = completed(model_dir("story-llama"), lora);
+  CHECK(completed(dir / "m.gguf", lora) == folder);
+  CHECK(completed(dir / "m.gguf", {}) != folder);
+}
+
+TEST_CASE("an adapter for a GGUF file of 4 bits gives the same bytes in every batch") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", lines_of_ids());
+  write_file(dir / "m.gguf", gguf_of("story-llama", "llama", kQ4).file());
+  write_adapter_for(model_dir("story-llama"), dir / "lora");
+  write_adapter_for(model_dir("story-llama"), dir / "zero", {.targets = kAllMatrices, .alpha = 0});
+  const Words lora = {"--lora", dir / "lora"};
+  const std::string usual = gguf_completed(dir / "m.gguf", dir / "in.jsonl", lora);
+  CHECK(gguf_completed(dir / "m.gguf", dir / "in.jsonl",
+                       lora + Words{"--max-step-tokens", "7", "--cpu-isa", "portable"}) == usual);
+  CHECK(gguf_completed(dir / "m.gguf", dir / "in.jsonl") != usual);
+  // All matrices of layers are dequantized, and the output with --quantize none too.
+  const Words none = {"--quantize", "none"};
+  CHECK(gguf_completed(dir / "m.gguf", dir / "in.jsonl", Words{"--lora", dir / "zero"} + none) ==
+        gguf_completed(dir / "m.gguf", dir / "in.jsonl", none));
+  const Ended info = run_program(command(Words{"info", "--model", dir / "m.gguf"} + lora));
+  CHECK(info.out.find(", but 18 matrices of the adapter in bfloat16") != std::string::npos);
 }
 
 TEST_CASE("the blocks of a GGUF file stay what they are, and give the same bytes in every batch") {
