@@ -45,7 +45,8 @@ LEFT_BY_RUNS = ("*.completions.jsonl", "*.stats.jsonl", "*.summary.json", "*.run
 # Flags of other programs, and of the scripts, that the pages name.
 OTHER_FLAGS = {
     "--long", "--ultra",  # zstd
-    "--build", "--check", "--generate", "--install", "--cpunodebind", "--cpus", "--dir", "--hardware", "--joblog", "--local-dir",
+    "--build", "--check", "--checkpoints", "--generate", "--install", "--cpunodebind", "--cpus", "--dir",
+    "--hardware", "--joblog", "--local-dir",
     "--mem", "--membind", "--memory", "--out", "--output-on-failure", "--packed", "--prefix",
     "--foreground", "--preserve-status", "--save", "--shards", "--target", "--test-dir", "--type", "--update", "--wd",
 }
