@@ -199,6 +199,11 @@ TEST_CASE("an adapter of gate or up alone leaves both of an expert's in one type
     for (const DType compute : {DType::kF32, DType::kBF16}) {
       const auto ops = make_cpu_ops({.compute = compute});
       const Weights weights = load_weights(model, compute, ops->memory(), Quantization::kCodes);
+      // The plan counts them as what they become; it does not count the ropes.
+      const int64_t planned =
+          weight_bytes(model, compute, ops->memory(), Quantization::kCodes).copied;
+      CHECK(ops->memory().held_bytes() >= planned);
+      CHECK(ops->memory().held_bytes() <= planned + weights.ropes.front().used.bytes());
       const std::vector<Expert>& experts = weights.layers[0].experts;
       CHECK(experts[0].gate.dtype == DType::kI4);
       CHECK(experts[0].up.dtype == DType::kI4);
