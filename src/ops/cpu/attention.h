@@ -17,13 +17,6 @@
 namespace pagedinfer {
 namespace {
 
-// The keys that a row sees in the segment that begins at key `first`, relative to `first`.
-Range visible_keys(const AttentionRows& rows, int row, int first) {
-  const int end = rows.positions[row] + 1;
-  const int begin = rows.window > 0 && end > rows.window ? end - rows.window : 0;
-  return intersect({begin - first, end - first}, {0, kSegmentKeys});
-}
-
 // Replaces the scores by p, which is 0 for keys that are not visible. Every loop runs over all
 // rows, so that the processor overlaps the chains of dependent operations of several rows.
 void softmax_segment(float* scores, const Range* visible, int rows, SpanPrefetcher& fetcher,
@@ -99,15 +92,10 @@ void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index
   static_assert(kWidePieces * kGroupPositions <= kValueKeys);
   const int num_rows = rows.num_rows, dim = rows.head_dim, first = index * kSegmentKeys;
 
-  Range visible[kMaxAttentionRows], any = {kSegmentKeys, 0};
+  Range visible[kMaxAttentionRows], any = {0, 0};
   for (int r = 0; r < num_rows; ++r) {
     visible[r] = visible_keys(rows, r, first);
-    if (visible[r].begin >= visible[r].end) {
-      visible[r] = {0, 0};
-      continue;
-    }
-    any = {any.begin < visible[r].begin ? any.begin : visible[r].begin,
-           any.end > visible[r].end ? any.end : visible[r].end};
+    any = joined(any, visible[r]);
   }
   memset(state.out, 0, sizeof(float) * num_rows * dim);
   if (any.begin >= any.end) {

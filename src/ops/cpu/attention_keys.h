@@ -1,11 +1,9 @@
-// Locates the keys and values of a segment in the cache, and computes the scores of its keys.
+// Scores of the keys of a segment.
 #pragma once
 
 #include <type_traits>
 
-#include "ops/cpu/kernels.h"
-#include "ops/cpu/kv_layout.h"
-#include "ops/cpu/prefetch.h"
+#include "ops/cpu/attention_pieces.h"
 #include "ops/cpu/row_tiles.h"
 
 namespace pagedinfer {
@@ -26,96 +24,6 @@ template <int kRows, class T>
 constexpr int kPieces = kNativeLanes == 8 && kRows > kTileRows                    ? 1
                         : sizeof(T) == 1 && kNativeLanes > 4 && kRows < kTileRows ? 4
                                                                                   : kWidePieces;
-
-template <class T>
-constexpr bool kHasScales = sizeof(T) == 1;  // each row of the cache has a scale
-
-struct Range {
-  int begin, end;  // empty if begin >= end
-};
-FORCE_INLINE Range intersect(Range a, Range b) {
-  return {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
-}
-
-// Adjacent keys within a group of the cache: lanes lane, lane + 1, ... of the group are the keys
-// key, key + 1, ... of the segment, `count` of them.
-template <class T>
-struct Piece {
-  const T* group;
-  int lane, count, key;
-};
-
-// The visible keys and values of a segment.
-template <class T>
-struct Located {
-  Piece<T> piece[kSegmentKeys];
-  int64_t row[kHasScales<T> ? kSegmentKeys : 1];  // of the cache, by piece: its first
-  const T* value[kSegmentKeys];                   // by key
-  int num_pieces = 0;
-  // The memory that is read, in the order of reading, and then the first keys of the next segment.
-  Span span[(kHasScales<T> ? 5 : 3) * kSegmentKeys];
-  int num_spans = 0;
-};
-
-// Divides a range of the segment's keys into runs of adjacent cache positions that do not cross a
-// group. Calls f(slot, key, count) with the first slot and key of each.
-template <class F>
-FORCE_INLINE void for_pieces(const AttentionRows& rows, int first, Range keys, const F& f) {
-  int block = (first + keys.begin) / rows.block_size;
-  int within = (first + keys.begin) % rows.block_size;
-  for (int key = keys.begin; key < keys.end; within = 0) {
-    int slot = rows.block_table[block] + within, count = rows.block_size - within;
-    while (++block, key + count < keys.end && rows.block_table[block] == slot + count) {
-      count += rows.block_size;
-    }
-    const int end = key + count < keys.end ? key + count : keys.end;
-    while (key < end) {
-      const int room = kGroupPositions - slot % kGroupPositions;
-      const int here = room < end - key ? room : end - key;
-      f(slot, key, here);
-      key += here;
-      slot += here;
-    }
-  }
-}
-
-template <class T>
-void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range keys,
-            Located<T>& located) {
-  const int dim = rows.head_dim, row_bytes = dim * int(sizeof(T));
-  const auto add_span = [&](const T* from, int num_rows) {
-    located.span[located.num_spans++] = {(const char*)from, num_rows * row_bytes};
-  };
-  static_assert(kSpanPositions % kGroupPositions == 0);  // a group does not cross a span
-  const auto row_of = [&](int slot) { return kv_row(slot, rows.kv_head, rows.kv_heads); };
-  for_pieces(rows, first, keys, [&](int slot, int key, int count) {
-    const int lane = slot % kGroupPositions;
-    const int64_t row = row_of(slot);
-    const T* group = k + (row - lane) * dim;
-    if constexpr (kHasScales<T>) located.row[located.num_pieces] = row;
-    located.piece[located.num_pieces++] = {group, lane, count, key};
-    for (int i = 0; i < count; ++i) located.value[key + i] = v + (row + i) * dim;
-    add_span(group, kGroupPositions);
-  });
-  if constexpr (kHasScales<T>) {
-    const float* const both[] = {rows.k_scale, rows.v_scale};
-    for (const float* scales : both) {
-      for (int i = 0; i < located.num_pieces; ++i) {
-        const int64_t group = located.row[i] - located.piece[i].lane;
-        located.span[located.num_spans++] = {(const char*)(scales + group),
-                                             kGroupPositions * int(sizeof(float))};
-      }
-    }
-  }
-  for (int i = 0; i < located.num_pieces; ++i) {
-    add_span(located.value[located.piece[i].key], located.piece[i].count);
-  }
-  const int left = rows.positions[rows.num_rows - 1] + 1 - first;
-  const Range next = {kSegmentKeys, left < 2 * kSegmentKeys ? left : 2 * kSegmentKeys};
-  for_pieces(rows, first, next, [&](int slot, int, int) {
-    add_span(k + row_of(slot / kGroupPositions * kGroupPositions) * dim, kGroupPositions);
-  });
-}
 
 // Dimensions of the 16 keys of a group that are loaded together, from i on, and those that lie in
 // 64 bytes.
