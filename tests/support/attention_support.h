@@ -67,7 +67,7 @@ class AttentionSteps {
       max_blocks_ = std::max(max_blocks_, (s.tokens + block_size - 1) / block_size);
     }
     const int num_blocks = static_cast<int>(sequences.size()) * max_blocks_ + 3;
-    const int offset = random.below(20);
+    const int offset = random.below(2) ? 16 * random.below(2) : random.below(20);
     firsts_.resize(num_blocks);
     for (int i = 0; i < num_blocks; ++i) firsts_[i] = offset + i * block_size;
     if (random.below(3)) {

@@ -24,6 +24,16 @@ inline std::vector<float> floats(simdjson::dom::element list) {
   return values;
 }
 
+inline double squared_distance(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double difference = static_cast<double>(a[i]) - b[i];
+    sum += difference * difference;
+  }
+  return sum;
+}
+
 inline float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());
   float most = 0.0f;

@@ -8,17 +8,26 @@
 // dimension, one fma chain of p * value from +0 over the keys, ascending, where p has been
 // multiplied by the scale of the value if there is one. The state of a segment without a visible
 // key is (-inf, 0, 0). Segments are combined in ascending order.
+//
+// Over a cache in bfloat16 scores and out have the order of tiles (attention_steps.h), of q and p
+// in bfloat16; scores are times log2(e), and powers are of 2.
 #pragma once
 
-#include "ops/cpu/attention_values.h"
+#include "ops/cpu/attention_step_values.h"
 #include "ops/cpu/rows.h"
 #include "ops/cpu/vector_math.h"
 
 namespace pagedinfer {
 namespace {
 
+template <bool kSteps>
+FORCE_INLINE f32x16 power_of_difference(const f32x16& difference) {
+  return kSteps ? exp2_of_negative(difference) : exp_of_negative(difference);
+}
+
 // Replaces the scores by p, which is 0 for keys that are not visible. Every loop runs over all
 // rows, so that the processor overlaps the chains of dependent operations of several rows.
+template <bool kSteps>
 void softmax_segment(float* scores, const Range* visible, int rows, SpanPrefetcher& fetcher,
                      AttentionState state) {
   f32x16 vector[kMaxAttentionRows];
@@ -41,8 +50,8 @@ void softmax_segment(float* scores, const Range* visible, int rows, SpanPrefetch
     f32x16 total = broadcast(0.0f);
     for_vectors(r, [&](float* at) {
       fetcher.fetch(1);
-      const f32x16 p = exp_of_negative(load(at) - shift);
-      store(at, p);
+      const f32x16 p = power_of_difference<kSteps>(load(at) - shift);
+      store(at, kSteps ? round_to_bf16(p) : p);
       total = total + p;
     });
     vector[r] = total;
@@ -74,12 +83,14 @@ void multiply_by_scales(const float* scales, const Located<T>& located, int num_
   }
 }
 
+template <bool kSteps>
 void cap_scores(const AttentionRows& rows, Range keys, float* scores) {
   const f32x16 cap = broadcast(rows.softcap);
   for (int r = 0; r < rows.num_rows; ++r) {
     for (int i = keys.begin & -16; i < keys.end; i += 16) {
       float* at = scores + r * kSegmentKeys + i;
-      store(at, softcap(load(at), cap));
+      const f32x16 capped = softcap(load(at), cap);
+      store(at, kSteps ? capped * broadcast(kLog2E) : capped);
     }
   }
 }
@@ -88,7 +99,7 @@ template <class T>
 void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index, bool is_first,
                     AttentionState state) {
   float* const scores = rows.scratch;
-  float* const panel = scores + kMaxAttentionRows * kSegmentKeys;
+  float* const panel = scores + kAttentionScores;
   static_assert(kWidePieces * kGroupPositions <= kValueKeys);
   const int num_rows = rows.num_rows, dim = rows.head_dim, first = index * kSegmentKeys;
 
@@ -111,17 +122,23 @@ void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index
   if constexpr (kHasScales<T>) {
     multiply_by_scales(rows.k_scale, located, num_rows, any, fetcher, scores);
   }
-  if (rows.softcap > 0) cap_scores(rows, any, scores);
-  softmax_segment(scores, visible, num_rows, fetcher, state);
+  if (rows.softcap > 0) cap_scores<kInSteps<T>>(rows, any, scores);
+  softmax_segment<kInSteps<T>>(scores, visible, num_rows, fetcher, state);
   if constexpr (kHasScales<T>) {
     multiply_by_scales(rows.v_scale, located, num_rows, any, fetcher, scores);
   }
-  add_values(scores, visible, num_rows, any, located, dim, fetcher, panel, state.out);
+  if constexpr (kInSteps<T>) {
+    add_values_in_steps(scores, visible, num_rows, any, located, dim, fetcher, panel, state.out);
+  } else {
+    add_values(scores, visible, num_rows, any, located, dim, fetcher, panel, state.out);
+  }
 }
 
 // Adds `part` to `total`. With `largest` the larger of the two:
 //   sum = total.sum * exp(total.largest - largest) + part.sum * exp(part.largest - largest)
-// and out likewise. Each product is rounded. A part without a visible key changes nothing.
+// and out likewise; in steps with exp2. Each product is rounded. A part without a visible key
+// changes nothing.
+template <bool kSteps>
 void combine(AttentionState total, AttentionState part, int num_rows, int head_dim) {
   const float nothing = -__builtin_inff();
   alignas(64) float keep[kMaxAttentionRows], add[kMaxAttentionRows];
@@ -130,8 +147,8 @@ void combine(AttentionState total, AttentionState part, int num_rows, int head_d
     const f32x16 before = load_part(total.largest + r, left),
                  after = load_part(part.largest + r, left);
     const f32x16 largest = select(after != broadcast(nothing), max(before, after), before);
-    store(keep + r, exp_of_negative(before - largest));
-    store(add + r, exp_of_negative(after - largest));
+    store(keep + r, power_of_difference<kSteps>(before - largest));
+    store(add + r, power_of_difference<kSteps>(after - largest));
     store_part(total.largest + r, left, largest);
   }
   for (int r = 0; r < num_rows; ++r) {
@@ -144,14 +161,31 @@ void combine(AttentionState total, AttentionState part, int num_rows, int head_d
   }
 }
 
+template <class T>
+void attend(const AttentionRows& rows, const void* k, const void* v, const Segments& segments,
+            AttentionState total) {
+  const auto segment = [&](int index, AttentionState state) {
+    attend_segment(rows, (const T*)k, (const T*)v, index,
+                   index == segments.first && !segments.continues, state);
+  };
+  segment(segments.first, total);
+  const AttentionState part = part_state(rows.scratch);
+  for (int index = segments.first + 1; index < segments.end; ++index) {
+    segment(index, part);
+    combine<kInSteps<T>>(total, part, rows.num_rows, rows.head_dim);
+  }
+}
+
 // As combine() with a state of (sink, 1, 0).
+template <bool kSteps>
 void add_sinks(AttentionState total, const float* sinks, int num_rows, int head_dim) {
   for (int r = 0; r < num_rows; ++r) {
-    const f32x16 before = broadcast(total.largest[r]), sink = broadcast(sinks[r]);
+    const f32x16 before = broadcast(total.largest[r]);
+    const f32x16 sink = broadcast(kSteps ? sinks[r] * kLog2E : sinks[r]);
     const f32x16 largest = max(before, sink);
     alignas(64) float keep[16], add[16];
-    store(keep, exp_of_negative(before - largest));
-    store(add, exp_of_negative(sink - largest));
+    store(keep, power_of_difference<kSteps>(before - largest));
+    store(add, power_of_difference<kSteps>(sink - largest));
     total.sum[r] = total.sum[r] * keep[0] + add[0];
     const f32x16 scale = broadcast(keep[0]);
     for (int d = r * head_dim; d < (r + 1) * head_dim; d += 16) {
@@ -160,14 +194,32 @@ void add_sinks(AttentionState total, const float* sinks, int num_rows, int head_
   }
 }
 
+// In steps the sign of a zero may depend on keys that are not visible: a zero becomes +0.
+template <bool kSteps>
 void divide(AttentionState total, int num_rows, int head_dim) {
   for (int r = 0; r < num_rows; ++r) {
     const f32x16 sum = broadcast(total.sum[r]);
     for (int d = r * head_dim; d < (r + 1) * head_dim; d += 16) {
-      store(total.out + d, load(total.out + d) / sum);
+      const f32x16 out = load(total.out + d);
+      store(total.out + d, (kSteps ? out + broadcast(0.0f) : out) / sum);
     }
   }
 }
+
+void scale_query(const float* q, float scale, float, float* to, int64_t n) {
+  scale_row(q, scale, to, n);
+}
+void round_query(const float* q, float scale, float softcap, float* to, int64_t n) {
+  bf16 rounded[kMaxHeadDim];
+  scale_row(q, softcap > 0 ? scale : scale * kLog2E, to, n);
+  to_bf16_row(to, rounded, n);
+  widen_row(rounded, to, n);
+}
+
+template <class T>
+constexpr AttentionKernels kAttentionOver = {kInSteps<T> ? round_query : scale_query, attend<T>,
+                                             combine<kInSteps<T>>, add_sinks<kInSteps<T>>,
+                                             divide<kInSteps<T>>};
 
 }  // namespace
 }  // namespace pagedinfer

@@ -1,10 +1,7 @@
 // Scores of the keys of a segment.
 #pragma once
 
-#include <type_traits>
-
-#include "ops/cpu/attention_pieces.h"
-#include "ops/cpu/row_tiles.h"
+#include "ops/cpu/attention_step_keys.h"
 
 namespace pagedinfer {
 namespace {
@@ -45,17 +42,10 @@ FORCE_INLINE void load_dimensions(const T* group, int i, f32x16* dimension) {
   dimension[0] = load_as_float(group + i * kGroupPositions);
 }
 
-// With 32 registers, g++ keeps all sums in them only in a function of its own.
-#if defined(__AVX512F__)
-#define SCORE_TILE __attribute__((noinline))
-#else
-#define SCORE_TILE FORCE_INLINE
-#endif
-
 // The scores of kRows rows and kNumPieces pieces: an fma chain from +0 over the dimensions each.
 template <int kRows, int kNumPieces, class T, class F>
-SCORE_TILE void score_tile(const float* q, int dim, const Piece<T>* piece, F& shared_fetcher,
-                           float* scores) {
+TILE_FUNCTION void score_tile(const float* q, int dim, const Piece<T>* piece, F& shared_fetcher,
+                              float* scores) {
   F fetcher = shared_fetcher;
   f32x16 sum[kRows][kNumPieces];
   for (int r = 0; r < kRows; ++r) {
@@ -93,18 +83,23 @@ SCORE_TILE void score_tile(const float* q, int dim, const Piece<T>* piece, F& sh
   });
 }
 
-template <int kRows, class T, class F>
+template <bool kSteps, int kRows, class T, class F>
 FORCE_INLINE void score_rows(const float* q, int dim, const Piece<T>* piece, int num_pieces,
                              F& fetcher, float* scores) {
   constexpr int kTogether = kPieces<kRows, T>;
   int p = 0;
-  for (; p + kTogether <= num_pieces; p += kTogether) {
-    score_tile<kRows, kTogether>(q, dim, piece + p, fetcher, scores);
-  }
-  for (; p < num_pieces; ++p) score_tile<kRows, 1>(q, dim, piece + p, fetcher, scores);
+  const auto score = [&]<int kNumPieces>() INLINE_LAMBDA {
+    if constexpr (kSteps) {
+      score_tile_in_steps<kRows, kNumPieces>(q, dim, piece + p, fetcher, scores);
+    } else {
+      score_tile<kRows, kNumPieces>(q, dim, piece + p, fetcher, scores);
+    }
+  };
+  for (; p + kTogether <= num_pieces; p += kTogether) score.template operator()<kTogether>();
+  for (; p < num_pieces; ++p) score.template operator()<1>();
 }
 
-template <class T>
+template <bool kSteps, class T>
 FORCE_INLINE void score_pieces(const AttentionRows& rows, const Piece<T>* piece, int num_pieces,
                                SpanPrefetcher* fetcher, float* scores) {
   in_tiles<kScoreRows<T>>(rows.num_rows, [&]<int kRows>(int r) {
@@ -112,9 +107,9 @@ FORCE_INLINE void score_pieces(const AttentionRows& rows, const Piece<T>* piece,
     float* to = scores + r * kSegmentKeys;
     NoPrefetcher none;
     if (fetcher && r == 0) {
-      score_rows<kRows>(q, rows.head_dim, piece, num_pieces, *fetcher, to);
+      score_rows<kSteps, kRows>(q, rows.head_dim, piece, num_pieces, *fetcher, to);
     } else {
-      score_rows<kRows>(q, rows.head_dim, piece, num_pieces, none, to);
+      score_rows<kSteps, kRows>(q, rows.head_dim, piece, num_pieces, none, to);
     }
   });
 }
@@ -140,7 +135,7 @@ void score_widened(const AttentionRows& rows, const Located<T>& located, SpanPre
       }
       wide[p] = {to, narrow.lane, narrow.count, narrow.key};
     }
-    score_pieces(rows, wide, count, nullptr, scores);
+    score_pieces<kInSteps<T>>(rows, wide, count, nullptr, scores);
   }
 }
 
@@ -151,7 +146,7 @@ void score_segment(const AttentionRows& rows, const Located<T>& located, SpanPre
   if constexpr (sizeof(T) < 4) {
     if (rows.num_rows > kDirectRows) return score_widened(rows, located, fetcher, panel, scores);
   }
-  score_pieces(rows, located.piece, located.num_pieces, &fetcher, scores);
+  score_pieces<kInSteps<T>>(rows, located.piece, located.num_pieces, &fetcher, scores);
 }
 
 }  // namespace

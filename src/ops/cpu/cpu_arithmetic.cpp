@@ -41,7 +41,7 @@ CpuArithmetic::CpuArithmetic(CpuState& state)
     : state_(state),
       matmul_(state),
       gated_matmul_(state, matmul_),
-      attention_(state.kernels, state.pool),
+      attention_(state.options.isa, state.pool),
       experts_(state.options, state.kernels, state.pool) {}
 
 int64_t CpuArithmetic::step_bytes(const StepBounds& bounds) {

@@ -15,6 +15,7 @@ constexpr int kFewRows = 8;  // items of so few rows are bound by reading the ca
 }  // namespace
 
 struct CpuAttention::Call {
+  const AttentionKernels& kernels;
   const Tensor& q;
   const KvLayer& cache;
   const BatchView& batch;
@@ -36,8 +37,8 @@ struct CpuAttention::Call {
   }
 };
 
-CpuAttention::CpuAttention(const Kernels& kernels, ThreadPool& pool)
-    : kernels_(kernels),
+CpuAttention::CpuAttention(CpuIsa isa, ThreadPool& pool)
+    : isa_(isa),
       pool_(pool),
       workers_(std::make_unique_for_overwrite<Worker[]>(static_cast<size_t>(pool.num_threads()))) {}
 
@@ -56,8 +57,14 @@ void CpuAttention::run(Tensor q, const KvLayer& cache, const BatchView& batch,
                        const AttentionArgs& args, Tensor out) {
   const int group = args.heads / args.kv_heads;
   CHECK(args.heads == group * args.kv_heads && args.head_dim <= kMaxHeadDim);
-  const Call call = {
-      q, cache, batch, args, out, group, static_cast<int>(padded_head_dim(args.head_dim))};
+  const Call call = {attention_of(isa_, cache.k.dtype),
+                     q,
+                     cache,
+                     batch,
+                     args,
+                     out,
+                     group,
+                     static_cast<int>(padded_head_dim(args.head_dim))};
   plan(call);
 
   int64_t work = 0;  // multiplications
@@ -146,8 +153,8 @@ void CpuAttention::compute(const Call& call, const Task& task, int kv_head, Work
   const int dim = call.args.head_dim, padded = call.padded;
   for (int r = 0; r < item.num_rows; ++r) {
     float* const to = worker.q + r * padded;
-    kernels_.scale(call.q.row<float>(call.token(item, r)) + call.column(item, kv_head, r),
-                   call.args.scale, to, dim);
+    call.kernels.prepare(call.q.row<float>(call.token(item, r)) + call.column(item, kv_head, r),
+                         call.args.scale, call.args.softcap, to, dim);
     std::fill(to + dim, to + padded, 0.0f);
     worker.positions[r] = call.position(item, r);
   }
@@ -165,42 +172,26 @@ void CpuAttention::compute(const Call& call, const Task& task, int kv_head, Work
                               call.cache.v_scale.row<float>(0),
                               call.args.softcap,
                               worker.scratch};
-  const auto attend = [&](int segment, AttentionState state) {
-    const Tensor &k = call.cache.k, &v = call.cache.v;
-    const bool is_first = segment == task.first_segment;
-    const auto call_kernel = [&]<class T>(auto kernel, const T* keys) {
-      kernel(rows, keys, v.row<T>(0), segment, is_first, state);
-    };
-    switch (k.dtype) {
-      case DType::kF32: return call_kernel(kernels_.attend_float, k.row<float>(0));
-      case DType::kBF16: return call_kernel(kernels_.attend_bf16, k.row<bf16>(0));
-      case DType::kF16: return call_kernel(kernels_.attend_f16, k.row<f16>(0));
-      case DType::kI8: return call_kernel(kernels_.attend_int8, k.row<int8_t>(0));
-      case DType::kI32:
-      case DType::kI4: break;
-    }
-    CHECK(false);
+  const auto attend = [&](const Segments& segments, AttentionState state) {
+    call.kernels.attend(rows, call.cache.k.data, call.cache.v.data, segments, state);
   };
-
   if (item.states >= 0) {
     for (int segment = task.first_segment; segment < task.end_segment; ++segment) {
-      attend(segment, shared_state(call, item, kv_head, segment));
+      attend({segment, segment + 1, segment > task.first_segment},
+             shared_state(call, item, kv_head, segment));
     }
     return;
   }
-  const AttentionState total = worker.state(0), part = worker.state(1);
-  attend(task.first_segment, total);
-  for (int segment = task.first_segment + 1; segment < task.end_segment; ++segment) {
-    attend(segment, part);
-    kernels_.combine(total, part, item.num_rows, padded);
-  }
+  const AttentionState total = {worker.largest, worker.sum, worker.out};
+  attend({task.first_segment, task.end_segment, false}, total);
   finish(call, item, kv_head, total);
 }
 
 void CpuAttention::combine(const Call& call, const Item& item, int kv_head) {
   const AttentionState total = shared_state(call, item, kv_head, item.first_segment);
   for (int segment = item.first_segment + 1; segment < item.end_segment; ++segment) {
-    kernels_.combine(total, shared_state(call, item, kv_head, segment), item.num_rows, call.padded);
+    call.kernels.combine(total, shared_state(call, item, kv_head, segment), item.num_rows,
+                         call.padded);
   }
   finish(call, item, kv_head, total);
 }
@@ -212,9 +203,9 @@ void CpuAttention::finish(const Call& call, const Item& item, int kv_head, Atten
     for (int r = 0; r < item.num_rows; ++r) {
       of_rows[r] = sinks.row<float>(0)[call.column(item, kv_head, r) / call.args.head_dim];
     }
-    kernels_.add_sinks(total, of_rows, item.num_rows, call.padded);
+    call.kernels.add_sinks(total, of_rows, item.num_rows, call.padded);
   }
-  kernels_.divide(total, item.num_rows, call.padded);
+  call.kernels.divide(total, item.num_rows, call.padded);
   for (int r = 0; r < item.num_rows; ++r) {
     std::copy_n(total.out + r * call.padded, call.args.head_dim,
                 call.out.row<float>(call.token(item, r)) + call.column(item, kv_head, r));

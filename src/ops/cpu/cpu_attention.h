@@ -11,6 +11,9 @@
 
 namespace pagedinfer {
 
+// The kernels of an instruction set for a cache of this type.
+const AttentionKernels& attention_of(CpuIsa isa, DType cache);
+
 // Arithmetic::attention on the CPU, with the buffers that it reuses.
 //
 // The work is divided into items. An item is a set of query rows of one sequence, where a row is a
@@ -19,7 +22,7 @@ namespace pagedinfer {
 // of some segments each, whose states are combined in ascending order.
 class CpuAttention {
  public:
-  CpuAttention(const Kernels& kernels, ThreadPool& pool);
+  CpuAttention(CpuIsa isa, ThreadPool& pool);
 
   // Of the buffers, for steps within the bounds.
   int64_t max_bytes(const StepBounds& bounds) const;
@@ -38,12 +41,10 @@ class CpuAttention {
   };
   struct Worker {
     alignas(64) float q[kMaxAttentionRows * kMaxHeadDim];
-    alignas(64) float out[2][kMaxAttentionRows * kMaxHeadDim];
+    alignas(64) float out[kMaxAttentionRows * kMaxHeadDim];
     alignas(64) float scratch[kAttentionScratch];
-    float largest[2][kMaxAttentionRows], sum[2][kMaxAttentionRows];
+    float largest[kMaxAttentionRows], sum[kMaxAttentionRows];
     int positions[kMaxAttentionRows];
-
-    AttentionState state(int i) { return {largest[i], sum[i], out[i]}; }
   };
   struct Call;  // the arguments of run()
 
@@ -54,7 +55,7 @@ class CpuAttention {
   // The state of one segment of an item that several tasks compute.
   AttentionState shared_state(const Call& call, const Item& item, int kv_head, int segment);
 
-  const Kernels& kernels_;
+  const CpuIsa isa_;
   ThreadPool& pool_;
   const std::unique_ptr<Worker[]> workers_;  // one for each thread
   std::vector<Item> items_;

@@ -2,6 +2,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/check.h"
+#include "ops/cpu/cpu_attention.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/kernels.h"
 
@@ -69,6 +71,19 @@ const ProductKernels& int4_product_of(CpuIsa isa) {
   if (isa == CpuIsa::kAmx) return kAmxInt4Product;
   if (isa == CpuIsa::kAvx512 && has_vnni()) return kVnniInt4Product;
   return kernels_of(isa).product_int4;
+}
+
+const AttentionKernels& attention_of(CpuIsa isa, DType cache) {
+  const Kernels& kernels = kernels_of(isa);
+  switch (cache) {
+    case DType::kBF16: return kernels.attention_bf16;
+    case DType::kF16: return kernels.attention_f16;
+    case DType::kI8: return kernels.attention_int8;
+    case DType::kF32: return kernels.attention_float;
+    case DType::kI32:
+    case DType::kI4: break;
+  }
+  CHECK(false);
 }
 
 }  // namespace pagedinfer

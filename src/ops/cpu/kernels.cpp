@@ -58,13 +58,10 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .product_int4 = {pack_int4_input, multiply_int4_panels<Int4Tiles>, bare_words},
     .interleave_int8 = interleave_int8,
     .interleave_bf16 = interleave_bf16,
-    .attend_float = attend_segment<float>,
-    .attend_bf16 = attend_segment<bf16>,
-    .attend_f16 = attend_segment<f16>,
-    .attend_int8 = attend_segment<int8_t>,
-    .combine = combine,
-    .add_sinks = add_sinks,
-    .divide = divide,
+    .attention_float = kAttentionOver<float>,
+    .attention_bf16 = kAttentionOver<bf16>,
+    .attention_f16 = kAttentionOver<f16>,
+    .attention_int8 = kAttentionOver<int8_t>,
 };
 
 }  // namespace pagedinfer

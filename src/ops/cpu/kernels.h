@@ -61,7 +61,7 @@ constexpr int kBareBytes = 4096;
 // Query rows of one sequence and one KV head. The key of position p is in slot
 // block_table[p / block_size] + p % block_size of the cache (kv_layout.h).
 struct AttentionRows {
-  const float* q;        // (num_rows, head_dim), already times the softmax scale
+  const float* q;        // (num_rows, head_dim), as AttentionKernels::prepare() gives it
   const int* positions;  // (num_rows), ascending; row r sees (positions[r] - window, positions[r]]
   int num_rows, head_dim, window;  // head_dim is a multiple of 16; window 0 = all
   const int* block_table;
@@ -82,8 +82,37 @@ constexpr int kMaxAttentionRows = 256;  // in one call
 constexpr int kMaxHeadDim = 256;
 constexpr int kSegmentKeys = 256;
 constexpr int kValueKeys = 64;  // whose values are widened and added together
-// The scores of a segment, and widened keys or values.
-constexpr int kAttentionScratch = kMaxAttentionRows * kSegmentKeys + kValueKeys * kMaxHeadDim;
+constexpr int kAttentionScores = kMaxAttentionRows * kSegmentKeys;  // of a segment
+// The scores, widened keys or values, and the state of a segment.
+constexpr int kAttentionScratch =
+    kAttentionScores + kValueKeys * kMaxHeadDim + kMaxAttentionRows * (kMaxHeadDim + 2);
+static inline AttentionState part_state(float* scratch) {
+  float* const out = scratch + kAttentionScores + kValueKeys * kMaxHeadDim;
+  float* const largest = out + kMaxAttentionRows * kMaxHeadDim;
+  return {largest, largest + kMaxAttentionRows, out};
+}
+
+// Segments [first, end) of a context.
+struct Segments {
+  int first, end;
+  bool continues;  // the call before was for the segments before these and prefetched their keys
+};
+
+// Attention over a cache of one type, in the order of its definition (docs/numerics.md).
+struct AttentionKernels {
+  // What AttentionRows::q has of a row: in bfloat16 it is times log2(e) if there is no cap, and
+  // rounded.
+  void (*prepare)(const float* q, float scale, float softcap, float* to, int64_t n);
+  // Computes the state of segments, combined in ascending order. `k` and `v` are the cache of the
+  // whole layer (kv_layout.h). The state has room for the next multiple of 32 rows.
+  void (*attend)(const AttentionRows&, const void* k, const void* v, const Segments&,
+                 AttentionState);
+  // Adds the state `part` to `total`. Call in ascending order of segments.
+  void (*combine)(AttentionState total, AttentionState part, int num_rows, int head_dim);
+  // Adds a key of score sinks[row], whose value is 0.
+  void (*add_sinks)(AttentionState total, const float* sinks, int num_rows, int head_dim);
+  void (*divide)(AttentionState total, int num_rows, int head_dim);  // out = out / sum
+};
 
 struct Kernels {
   const char* name;
@@ -140,22 +169,7 @@ struct Kernels {
   // them after _mm_sfence().
   void (*interleave_bf16)(const bf16* rows, int64_t stride, bf16* panel);
 
-  // Computes the state of one segment. `k` and `v` are the cache of the whole layer (kv_layout.h).
-  // is_first: the previous call was not for the segment before this one, so its first keys have not
-  // been prefetched.
-  void (*attend_float)(const AttentionRows&, const float* k, const float* v, int segment,
-                       bool is_first, AttentionState);
-  void (*attend_bf16)(const AttentionRows&, const bf16* k, const bf16* v, int segment,
-                      bool is_first, AttentionState);
-  void (*attend_f16)(const AttentionRows&, const f16* k, const f16* v, int segment, bool is_first,
-                     AttentionState);
-  void (*attend_int8)(const AttentionRows&, const int8_t* k, const int8_t* v, int segment,
-                      bool is_first, AttentionState);
-  // Adds the state `part` to `total`. Call in ascending order of segments.
-  void (*combine)(AttentionState total, AttentionState part, int num_rows, int head_dim);
-  // Adds a key of score sinks[row], whose value is 0.
-  void (*add_sinks)(AttentionState total, const float* sinks, int num_rows, int head_dim);
-  void (*divide)(AttentionState total, int num_rows, int head_dim);  // out = out / sum
+  AttentionKernels attention_float, attention_bf16, attention_f16, attention_int8;
 };
 
 extern const Kernels kAvx512Kernels, kAvx2Kernels, kPortableKernels;

@@ -36,6 +36,29 @@ FORCE_INLINE f32x16 exp_of_negative(const f32x16& x) {
   return select(x != x, x, y);
 }
 
+constexpr float kLog2E = 0x1.715476p+0f;
+
+// 2^x of numbers that are not above 0, or NaN, with a relative error of 1.1e-4; 0 below -126.
+// A NaN whose lowest 9 bits are 0 stays NaN.
+FORCE_INLINE f32x16 exp2_of_negative(const f32x16& x) {
+  const f32x16 round = broadcast(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const f32x16 shifted = x + round;
+  const f32x16 rest = x - (shifted - round);
+  f32x16 poly = fma(broadcast(0x1.c2a218p-5f), rest, broadcast(0x1.f00c52p-3f));
+  poly = fma(poly, rest, broadcast(0x1.62f5fap-1f));
+  poly = fma(poly, rest, broadcast(1.0f));
+  const f32x16 y =
+      bits_as<f32x16>(bits_as<i32x16>(poly) + shift_left<23>(bits_as<i32x16>(shifted)));
+  return select(x < broadcast(-126.0f), broadcast(0.0f), y);
+}
+
+// Rounds numbers from 2^-126 to 2^100, 0 and NaN to bfloat16, to nearest, ties to even (Dekker
+// 1971; tests compare all mantissas).
+FORCE_INLINE f32x16 round_to_bf16(const f32x16& x) {
+  const f32x16 wide = x * broadcast(65537.0f);
+  return wide - (wide - x);
+}
+
 FORCE_INLINE f32x16 exp(const f32x16& x) {
   return select(x > broadcast(0x1.62e42ep+6f), broadcast(__builtin_inff()), exp_of_negative(x));
 }

@@ -1,5 +1,6 @@
 // However a token's attention is computed, it has the bits of the definition, which is
-// attention_by_definition() below; that function is compared with attention in double.
+// attention_by_definition() or attention_in_steps() below; both are compared with attention in
+// double.
 #include <doctest/doctest.h>
 
 #include "tests/support/attention_support.h"
@@ -80,6 +81,77 @@ std::vector<float> attention_by_definition(const AttentionShape& shape, const St
   return total;
 }
 
+// 2^x by the polynomial of the definition.
+float exp2_of(float x) {
+  const float shifted = x + 12582912.0f, rest = x - (shifted - 12582912.0f);
+  float poly = std::fma(0x1.c2a218p-5f, rest, 0x1.f00c52p-3f);
+  poly = std::fma(std::fma(poly, rest, 0x1.62f5fap-1f), rest, 1.0f);
+  return x < -126 ? 0.0f : from_bits(bits_of(poly) + (bits_of(shifted) << 23));
+}
+
+float rounded(float x) {
+  bf16 y;
+  kPortableKernels.to_bf16(&x, &y, 1);
+  return widen(y);
+}
+
+// The sum of left(i) * right(i) for i in [begin, end), in steps of 32.
+template <class Left, class Right>
+float sum_in_steps(int begin, int end, const Left& left, const Right& right) {
+  float total = 0;
+  for (int step = begin / 32 * 32; step < end; step += 32) {
+    float chain[2] = {0, 0};
+    for (int i = std::max(begin, step); i < std::min(end, step + 32); ++i) {
+      chain[i % 2] = std::fma(left(i), right(i), chain[i % 2]);
+    }
+    total = total + (chain[0] + chain[1]);
+  }
+  return total;
+}
+
+// The same over a cache in bfloat16.
+std::vector<float> attention_in_steps(const AttentionShape& shape, const Stored& seq, int token,
+                                      int head) {
+  constexpr int kSegment = 256;
+  constexpr float kLog2E = 0x1.715476p+0f;
+  const int dim = shape.dim, kv_head = head / (shape.heads / shape.kv_heads);
+  const float scale = 1 / std::sqrt(static_cast<float>(dim));
+  std::vector<float> q(&seq.q[(int64_t{token} * shape.heads + head) * dim],
+                       &seq.q[(int64_t{token} * shape.heads + head + 1) * dim]);
+  for (float& x : q) x = rounded(x * (shape.softcap > 0 ? scale : scale * kLog2E));
+  const auto number = [&](const StoredRows& rows, int key, int d) {
+    return rows.numbers[(int64_t{key} * shape.kv_heads + kv_head) * dim + d];
+  };
+  const int begin = shape.window > 0 ? std::max(0, token + 1 - shape.window) : 0;
+  float largest = -INFINITY, sum = 0;
+  std::vector<float> total(dim, 0.0f);
+  for (int segment = begin / kSegment * kSegment; segment <= token; segment += kSegment) {
+    const int first = std::max(begin - segment, 0), end = std::min(token + 1 - segment, kSegment);
+    float scores[kSegment], p[kSegment] = {}, part_largest = -INFINITY;
+    for (int key = first; key < end; ++key) {
+      const float score = sum_in_steps(
+          0, dim, [&](int d) { return q[d]; },
+          [&](int d) { return number(seq.k, segment + key, d); });
+      scores[key] = shape.softcap > 0 ? capped(score, shape.softcap) * kLog2E : score;
+      part_largest = std::max(part_largest, scores[key]);
+    }
+    for (int key = first; key < end; ++key) p[key] = exp2_of(scores[key] - part_largest);
+    const float part_sum = interleaved_sum(std::vector<float>(p, p + kSegment));
+    const float both = std::max(largest, part_largest);
+    const float keep = exp2_of(largest - both), add = exp2_of(part_largest - both);
+    largest = both;
+    sum = sum * keep + part_sum * add;
+    for (int d = 0; d < dim; ++d) {
+      const float part = sum_in_steps(
+          first, end, [&](int key) { return rounded(p[key]); },
+          [&](int key) { return number(seq.v, segment + key, d); });
+      total[d] = total[d] * keep + part * add;
+    }
+  }
+  for (float& x : total) x = (x + 0.0f) / sum;
+  return total;
+}
+
 double error_against_double(const AttentionShape& shape, const Stored& seq, int token, int head,
                             std::span<const float> out) {
   const int dim = shape.dim, kv_head = head / (shape.heads / shape.kv_heads);
@@ -109,8 +181,12 @@ std::vector<float> by_definition(const AttentionShape& shape, const AttentionSeq
   std::vector<float> out;
   for (int token = 0; token < seq.tokens; ++token) {
     for (int head = 0; head < shape.heads; ++head) {
-      const auto row = attention_by_definition(shape, stored, token, head);
-      if (token % 29 == 0) CHECK(error_against_double(shape, stored, token, head, row) < 5e-6);
+      const bool in_steps = shape.cache == DType::kBF16;
+      const auto row = in_steps ? attention_in_steps(shape, stored, token, head)
+                                : attention_by_definition(shape, stored, token, head);
+      if (token % 29 == 0) {
+        CHECK(error_against_double(shape, stored, token, head, row) < (in_steps ? 0.05 : 5e-6));
+      }
       out.insert(out.end(), row.begin(), row.end());
     }
   }
@@ -216,7 +292,8 @@ TEST_CASE("what the cache has no number for makes NaN of all that sees it, and o
   const auto run = [&](const AttentionShape& shape, const AttentionSequence& seq, CpuIsa isa) {
     return run_attention(random, shape, {&seq, 1}, {isa, 2, 16, 0})[0];
   };
-  for (const auto& [type, too_large] : {std::pair{DType::kF16, 65520.0f}, {DType::kI8, INFINITY}}) {
+  for (const auto& [type, too_large] :
+       {std::pair{DType::kF16, 65520.0f}, {DType::kI8, INFINITY}, {DType::kBF16, NAN}}) {
     const AttentionShape shape = {2, 1, 20, kWindow, type};
     const AttentionSequence seq(random, shape, kTokens);
     for (const float bad : {too_large, -too_large, NAN}) {
