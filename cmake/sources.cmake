@@ -119,6 +119,7 @@ set(pagedinfer_core_sources
   src/grammar/schema_overlap.cpp
   src/grammar/schema_values.cpp
   src/grammar/string_formats.cpp
+  src/ops/cpu/amx_attention.cpp
   src/ops/cpu/amx_matmul.cpp
   src/ops/cpu/arena.cpp
   src/ops/cpu/packed_format.cpp

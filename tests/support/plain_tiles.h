@@ -4,8 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+
+#include "ops/cpu/kernels.h"
+#include "tests/support/product_reference.h"
 
 namespace pagedinfer {
 
@@ -40,6 +44,37 @@ class PlainTiles {
  protected:
   static inline uint32_t tile[8][16][16];
   static inline int num_configured = 0;
+};
+
+// Multiplied in bfloat16: per sum one fma chain from +0 over the even and one over the odd columns.
+class PlainBf16Tiles : public PlainTiles {
+ public:
+  template <int kSums, int kLeft, int kRight>
+  static void multiply() {
+    for (int i = 0; i < 16; ++i) {
+      for (int j = 0; j < 16; ++j) {
+        float chain[2] = {0, 0};
+        for (int pair = 0; pair < 16; ++pair) {
+          const uint32_t left = tile[kLeft][i][pair], right = tile[kRight][pair][j];
+          for (int odd = 0; odd < 2; ++odd) {
+            chain[odd] =
+                std::fma(from_bf16_bits(static_cast<uint16_t>(left >> 16 * odd)),
+                         from_bf16_bits(static_cast<uint16_t>(right >> 16 * odd)), chain[odd]);
+          }
+        }
+        float sum = std::bit_cast<float>(tile[kSums][i][j]);
+        sum = sum + (chain[0] + chain[1]);
+        tile[kSums][i][j] = std::bit_cast<uint32_t>(sum);
+      }
+    }
+  }
+  template <class Vector>
+  static void store_rounded(void* to, const Vector& low, const Vector& high) {
+    float numbers[32];
+    std::memcpy(numbers, &low, 64);
+    std::memcpy(numbers + 16, &high, 64);
+    kPortableKernels.to_bf16(numbers, static_cast<bf16*>(to), 32);
+  }
 };
 
 // Multiplied as bytes with a sign. A row of the right tile belongs to four columns of the left one.

@@ -56,6 +56,12 @@ class AmxTiles {
   static void multiply_int8() {
     asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kLeft), "i"(kRight));
   }
+  // Rounds 32 numbers from 0 to 1 to bfloat16.
+  static void store_rounded(void* to, const f32x16& low, const f32x16& high) {
+    __m512 both;
+    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both) : "v"(high.part[0]), "v"(low.part[0]));
+    _mm512_storeu_ps(to, both);
+  }
 };
 
 }  // namespace

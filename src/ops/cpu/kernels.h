@@ -177,8 +177,11 @@ extern const Kernels kAvx512Kernels, kAvx2Kernels, kPortableKernels;
 // on AMX weights in int8 have a sign.
 extern const ProductKernels kAmxProduct, kAmxPanelProduct, kAmxInt8Product, kVnniProduct;
 extern const ProductKernels kAmxInt4Product, kVnniInt4Product;
+// The bits of attention_bf16.
+extern const AttentionKernels kAmxAttention;
 
-// The kernels of an instruction set. AMX has only products of its own, the rest is AVX-512's.
+// The kernels of an instruction set. AMX has products and an attention of its own, the rest is
+// AVX-512's.
 const Kernels& kernels_of(CpuIsa isa);
 
 // The product in int8 of an instruction set: of the fastest kind that this processor has.

@@ -19,30 +19,6 @@ namespace pagedinfer {
 
 namespace {
 
-class LoopTiles : public PlainTiles {
- public:
-  // Per sum one fma chain from +0 over the even and one over the odd columns.
-  template <int kSums, int kLeft, int kRight>
-  static void multiply() {
-    for (int i = 0; i < 16; ++i) {
-      for (int j = 0; j < 16; ++j) {
-        float chain[2] = {0, 0};
-        for (int pair = 0; pair < 16; ++pair) {
-          const uint32_t left = tile[kLeft][i][pair], right = tile[kRight][pair][j];
-          for (int odd = 0; odd < 2; ++odd) {
-            chain[odd] =
-                std::fma(from_bf16_bits(static_cast<uint16_t>(left >> 16 * odd)),
-                         from_bf16_bits(static_cast<uint16_t>(right >> 16 * odd)), chain[odd]);
-          }
-        }
-        float sum = std::bit_cast<float>(tile[kSums][i][j]);
-        sum = sum + (chain[0] + chain[1]);
-        tile[kSums][i][j] = std::bit_cast<uint32_t>(sum);
-      }
-    }
-  }
-};
-
 void to_bf16(const float* x, bf16* y, int64_t n) { store_numbers(x, n, DType::kBF16, y); }
 
 // Numbers that begin at a cache line.
@@ -147,8 +123,8 @@ void check_shape(std::mt19937& random, int rows, int k, int n, Numbers numbers, 
                           panels.data());
   }
   const Weights both[] = {
-      {matmul_tiles<LoopTiles, InPlaceWeights>, in_place.data(), stride, 1},
-      {matmul_tiles<LoopTiles, PanelWeights>, panels.data(), bf16_panel_size(k), kBf16Panel}};
+      {matmul_tiles<PlainBf16Tiles, InPlaceWeights>, in_place.data(), stride, 1},
+      {matmul_tiles<PlainBf16Tiles, PanelWeights>, panels.data(), bf16_panel_size(k), kBf16Panel}};
   for (const Weights& weights : both) {
     CAPTURE(weights.part);
     check_product(random, weights, x, rows, k, n, right, split);
