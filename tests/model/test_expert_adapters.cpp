@@ -82,7 +82,7 @@ int num_wrong_sums(const Adapter& adapter, const std::string& name, const Tensor
   return num_wrong;
 }
 
-constexpr const char* kFewExperts =
+constexpr const char* kAdaptedExperts =
     R"("num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 9)";
 
 }  // namespace
@@ -137,7 +137,7 @@ TEST_CASE("an adapter's routers stay float32, and all-linear does not mean them"
   }
 
   const TempDir qwen3;
-  expert_files(qwen3, "Qwen3MoeForCausalLM", kFewExperts);
+  expert_files(qwen3, "Qwen3MoeForCausalLM", kAdaptedExperts);
   Modules all;
   for (int layer = 0; layer < 2; ++layer) {
     for (const char* const name : {"q_proj", "k_proj", "v_proj", "o_proj"}) {
@@ -175,7 +175,7 @@ TEST_CASE("an adapter that changes experts of one tensor is refused by their nam
 TEST_CASE(
     "an adapter of parameters, as PEFT saves it of stacked experts, is refused by the field") {
   const TempDir dir;
-  expert_files(dir, "Qwen3MoeForCausalLM", kFewExperts);
+  expert_files(dir, "Qwen3MoeForCausalLM", kAdaptedExperts);
   const std::string experts = "model.layers.0.mlp.experts.";
   check_only_problem(
       problems_with(dir.path(),

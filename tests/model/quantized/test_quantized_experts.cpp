@@ -19,8 +19,8 @@ using namespace pagedinfer;
 namespace {
 
 // The logits after each of 40 tokens.
-std::vector<std::vector<float>> logits_of_model(const std::string& dir, DType compute,
-                                                Quantization quantize) {
+std::vector<std::vector<float>> logits_of_checkpoint(const std::string& dir, DType compute,
+                                                     Quantization quantize) {
   ModelRunner runner(dir, compute, available_isas().back(), 1, WeightSource::kFiles, {}, quantize);
   std::vector<TokenId> tokens(40);
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -48,8 +48,8 @@ TEST_CASE("a power of two of MXFP4 that is NaN reaches the tokens of its expert,
                                             {DType::kBF16, Quantization::kCodes},
                                             {DType::kBF16, Quantization::kInt8}}) {
       CAPTURE(name_of(compute));
-      const auto before = logits_of_model(original, compute, quantize);
-      const auto after = logits_of_model(dir.path(), compute, quantize);
+      const auto before = logits_of_checkpoint(original, compute, quantize);
+      const auto after = logits_of_checkpoint(dir.path(), compute, quantize);
       int num_lost = 0, num_kept = 0;
       for (size_t i = 0; i < before.size(); ++i) {
         const bool is_lost = std::ranges::all_of(after[i], [](float x) { return std::isnan(x); });
@@ -85,7 +85,7 @@ TEST_CASE("an expert of which one matrix alone is quantized has gate and up in o
       for (const Expert& expert : weights.layers[0].experts) {
         CHECK(expert.gate.dtype == expert.up.dtype);
       }
-      for (const std::vector<float>& row : logits_of_model(dir.path(), compute, quantize)) {
+      for (const std::vector<float>& row : logits_of_checkpoint(dir.path(), compute, quantize)) {
         CHECK(std::ranges::all_of(row, [](float logit) { return std::isfinite(logit); }));
       }
     }
