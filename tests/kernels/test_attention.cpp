@@ -274,7 +274,7 @@ TEST_CASE("states are combined with the CPU backend's bits") {
     float expected[2] = {total.max, total.sum};
     std::vector<float> expected_out = out;
     kPortableKernels.attention_float.combine({&expected[0], &expected[1], expected_out.data()},
-                             {&part.max, &part.sum, part_out.data()}, 1, kDim);
+                                             {&part.max, &part.sum, part_out.data()}, 1, kDim);
     const CombineScales scales = gpu::combine(total, part, exact_exp);
     for (int d = 0; d < kDim; ++d) out[d] = combined(out[d], part_out[d], scales);
     REQUIRE(same(total.max, expected[0]));

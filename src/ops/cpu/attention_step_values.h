@@ -74,8 +74,9 @@ FORCE_INLINE void value_steps(const float* p, const T* const* value, Range here,
   for (; d + 16 * kVectors <= dim; d += 16 * kVectors) {
     value_step<kRows, kVectors>(p, value, here, d, dim, fetcher, out);
   }
-  if constexpr (kVectors > 1)
+  if constexpr (kVectors > 1) {
     value_steps<kRows, kVectors / 2>(p, value, here, dim, fetcher, out, d);
+  }
 }
 
 // Adds the visible ones of the keys `here` of one step. Rows that see all of it share its values.
