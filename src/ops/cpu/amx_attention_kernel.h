@@ -282,8 +282,7 @@ class TileAttention {
     for (int r = 0; r < kTogether; ++r) {
       const float largest = max_lane(vector[r]);
       room_.largest[m + r] = largest;
-      const bool sees_none = kMasked && visible[r].begin >= visible[r].end;
-      shift[r] = broadcast(sees_none ? 0.0f : largest);
+      shift[r] = broadcast(largest == -__builtin_inff() ? 0.0f : largest);
       vector[r] = broadcast(0.0f);
     }
     for (int j = first; j < end; ++j) {
@@ -294,7 +293,11 @@ class TileAttention {
         Tiles::store_rounded(scores + r * kStride + j * 16, low, high);
       });
     }
-    for (int r = 0; r < kTogether; ++r) room_.sum[m + r] = tree_sum(vector[r]);
+    for (int r = 0; r < kTogether; ++r) {
+      const float sum = tree_sum(vector[r]);
+      room_.sum[m + r] = sum;
+      if (sum != sum) room_.largest[m + r] = sum;
+    }
   }
 
   // As combine(), for what is not out.

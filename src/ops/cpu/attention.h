@@ -46,7 +46,8 @@ void softmax_segment(float* scores, const Range* visible, int rows, SpanPrefetch
   }
   for (int r = 0; r < rows; ++r) state.largest[r] = max_lane(vector[r]);
   for (int r = 0; r < rows; ++r) {
-    const f32x16 shift = broadcast(state.largest[r]);
+    const bool is_nothing = kSteps && state.largest[r] == -__builtin_inff();
+    const f32x16 shift = broadcast(is_nothing ? 0.0f : state.largest[r]);
     f32x16 total = broadcast(0.0f);
     for_vectors(r, [&](float* at) {
       fetcher.fetch(1);
@@ -56,7 +57,10 @@ void softmax_segment(float* scores, const Range* visible, int rows, SpanPrefetch
     });
     vector[r] = total;
   }
-  for (int r = 0; r < rows; ++r) state.sum[r] = tree_sum(vector[r]);
+  for (int r = 0; r < rows; ++r) {
+    state.sum[r] = tree_sum(vector[r]);
+    if (kSteps && state.sum[r] != state.sum[r]) state.largest[r] = state.sum[r];
+  }
 }
 
 // Multiplies the scores or the p of all located keys by the scales of their rows in the cache.
@@ -129,6 +133,11 @@ void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index
   }
   if constexpr (kInSteps<T>) {
     add_values_in_steps(scores, visible, num_rows, any, located, dim, fetcher, panel, state.out);
+    for (int r = 0; r < num_rows;
+         ++r) {  // of visible scores of -infinity and a value that is not finite
+      if (state.largest[r] == -__builtin_inff())
+        memset(state.out + r * dim, 0, sizeof(float) * dim);
+    }
   } else {
     add_values(scores, visible, num_rows, any, located, dim, fetcher, panel, state.out);
   }

@@ -19,6 +19,8 @@ bool amx_works() {
   constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
   constexpr unsigned kAll = kBf16 | kTile | kInt8;
   if ((edx & kAll) != kAll) return false;
+  constexpr unsigned kRoundsToBf16 = 1u << 5;  // AVX512-BF16
+  if (!__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) || (eax & kRoundsToBf16) == 0) return false;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }

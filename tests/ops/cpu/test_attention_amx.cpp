@@ -3,6 +3,7 @@
 // if the processor has them.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "core/denormals.h"
@@ -136,6 +137,27 @@ TEST_CASE("a value that is not finite on tiles reaches only rows that see it") {
       *problem.value(position, 5) = {bits};
       CHECK(num_wrong(problem, 0) == 0);
     }
+  }
+}
+
+TEST_CASE("scores that are not finite have the same outcome on tiles") {
+  Random random{6};
+  for (int round = 0; round < 12; ++round) {
+    Problem problem(random, 400, 60, 2, 64, random.below(2) ? 150 : 0, 16);
+    const int oldest = problem.rows.window > 0 ? problem.positions[0] + 1 - 150 : 0;
+    const float bad[] = {-INFINITY, INFINITY, kNan};
+    const auto bits = [](float x) { return bf16{static_cast<uint16_t>(bits_of(x) >> 16)}; };
+    if (round % 2 == 0) {  // all scores of a segment are infinite, or some
+      for (float& x : problem.q) x = std::abs(x);
+      const int first = random.below(2) ? 256 : oldest, end = first < 256 ? 256 : 400;
+      for (int key = first; key < end; ++key) *problem.key(key, 3) = bits(-INFINITY);
+      if (random.below(2)) *problem.value(first + 1, 7) = bits(INFINITY);
+    }
+    for (int i = random.below(3); i > 0; --i) {
+      *problem.key(random.between(oldest, 399), 5) = bits(bad[random.below(3)]);
+    }
+    CAPTURE(round);
+    CHECK(num_wrong(problem, oldest / kSegmentKeys) == 0);
   }
 }
 
