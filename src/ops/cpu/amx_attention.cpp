@@ -7,6 +7,7 @@ namespace pagedinfer {
 namespace {
 
 constexpr int kFewestRows = 12;  // with fewer, reading the cache takes longer than multiplying
+static_assert(kFewestRows > kSharedRows);  // whose states have no room for a block of rows
 
 void prepare(const float* q, float scale, float softcap, float* to, int64_t n) {
   kAvx512Kernels.attention_bf16.prepare(q, scale, softcap, to, n);

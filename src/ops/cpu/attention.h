@@ -135,8 +135,9 @@ void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index
     add_values_in_steps(scores, visible, num_rows, any, located, dim, fetcher, panel, state.out);
     for (int r = 0; r < num_rows;
          ++r) {  // of visible scores of -infinity and a value that is not finite
-      if (state.largest[r] == -__builtin_inff())
+      if (state.largest[r] == -__builtin_inff()) {
         memset(state.out + r * dim, 0, sizeof(float) * dim);
+      }
     }
   } else {
     add_values(scores, visible, num_rows, any, located, dim, fetcher, panel, state.out);

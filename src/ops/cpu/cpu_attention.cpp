@@ -10,7 +10,6 @@ namespace pagedinfer {
 namespace {
 
 constexpr int kTasksPerThread = 4;
-constexpr int kFewRows = 8;  // items of so few rows are bound by reading the cache
 
 }  // namespace
 
@@ -50,7 +49,7 @@ int64_t CpuAttention::max_bytes(const StepBounds& bounds) const {
   if (threads == 1) return workers;
   const int64_t segments = (bounds.context + kSegmentKeys - 1) / kSegmentKeys;
   const int64_t row = (2 + padded_head_dim(bounds.head_dim)) * int64_t{sizeof(float)};
-  return workers + kTasksPerThread * threads * segments * kFewRows * row;
+  return workers + kTasksPerThread * threads * segments * kSharedRows * row;
 }
 
 void CpuAttention::run(Tensor q, const KvLayer& cache, const BatchView& batch,
@@ -98,7 +97,9 @@ void CpuAttention::plan(const Call& call) {
     return count;
   };
   int item_rows = kMaxAttentionRows;
-  while (item_rows > kFewRows && count_items(item_rows) * kv_heads < wanted_tasks) item_rows /= 2;
+  while (item_rows > kSharedRows && count_items(item_rows) * kv_heads < wanted_tasks) {
+    item_rows /= 2;
+  }
 
   items_.clear();
   int64_t segments = 0;
@@ -122,7 +123,7 @@ void CpuAttention::plan(const Call& call) {
   for (int i = 0; i < std::ssize(items_); ++i) {
     Item& item = items_[i];
     const int64_t count = item.end_segment - item.first_segment;
-    if (threads == 1 || item.num_rows > kFewRows || count <= max_items) {
+    if (threads == 1 || item.num_rows > kSharedRows || count <= max_items) {
       tasks_.push_back({i, item.first_segment, item.end_segment});
       continue;
     }

@@ -79,6 +79,7 @@ struct AttentionState {
 };
 
 constexpr int kMaxAttentionRows = 256;  // in one call
+constexpr int kSharedRows = 8;          // at most, of items whose segments several tasks compute
 constexpr int kMaxHeadDim = 256;
 constexpr int kSegmentKeys = 256;
 constexpr int kValueKeys = 64;  // whose values are widened and added together
@@ -104,7 +105,8 @@ struct AttentionKernels {
   // rounded.
   void (*prepare)(const float* q, float scale, float softcap, float* to, int64_t n);
   // Computes the state of segments, combined in ascending order. `k` and `v` are the cache of the
-  // whole layer (kv_layout.h). The state has room for the next multiple of 32 rows.
+  // whole layer (kv_layout.h). The state has room for the next multiple of 32 rows
+  // if there are more than kSharedRows.
   void (*attend)(const AttentionRows&, const void* k, const void* v, const Segments&,
                  AttentionState);
   // Adds the state `part` to `total`. Call in ascending order of segments.
