@@ -14,7 +14,7 @@ constexpr int kTasksPerThread = 4;
 }  // namespace
 
 struct CpuAttention::Call {
-  const AttentionKernels& kernels;
+  const AttentionKernels kernels;
   const Tensor& q;
   const KvLayer& cache;
   const BatchView& batch;

@@ -12,7 +12,7 @@
 namespace pagedinfer {
 
 // The kernels of an instruction set for a cache of this type.
-const AttentionKernels& attention_of(CpuIsa isa, DType cache);
+AttentionKernels attention_of(CpuIsa isa, DType cache);
 
 // Arithmetic::attention on the CPU, with the buffers that it reuses.
 //

@@ -75,10 +75,14 @@ const ProductKernels& int4_product_of(CpuIsa isa) {
   return kernels_of(isa).product_int4;
 }
 
-const AttentionKernels& attention_of(CpuIsa isa, DType cache) {
+AttentionKernels attention_of(CpuIsa isa, DType cache) {
   const Kernels& kernels = kernels_of(isa);
   switch (cache) {
-    case DType::kBF16: return isa == CpuIsa::kAmx ? kAmxAttention : kernels.attention_bf16;
+    case DType::kBF16: {
+      AttentionKernels attention = kernels.attention_bf16;
+      if (isa == CpuIsa::kAmx) attention.attend = attend_on_tiles;
+      return attention;
+    }
     case DType::kF16: return kernels.attention_f16;
     case DType::kI8: return kernels.attention_int8;
     case DType::kF32: return kernels.attention_float;

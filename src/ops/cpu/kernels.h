@@ -179,8 +179,9 @@ extern const Kernels kAvx512Kernels, kAvx2Kernels, kPortableKernels;
 // on AMX weights in int8 have a sign.
 extern const ProductKernels kAmxProduct, kAmxPanelProduct, kAmxInt8Product, kVnniProduct;
 extern const ProductKernels kAmxInt4Product, kVnniInt4Product;
-// The bits of attention_bf16.
-extern const AttentionKernels kAmxAttention;
+// AttentionKernels::attend() of attention_bf16 for processors with AMX.
+void attend_on_tiles(const AttentionRows&, const void* k, const void* v, const Segments&,
+                     AttentionState);
 
 // The kernels of an instruction set. AMX has products and an attention of its own, the rest is
 // AVX-512's.
