@@ -33,10 +33,8 @@ TILE_FUNCTION void score_tile_in_steps(const float* q, int dim, const Piece<T>* 
           const T* const from = keys[p] + at * kGroupPositions;
           Native& number = to[p * kParts + n];
           if constexpr (std::is_same_v<T, bf16>) {
-            using Bits = i32x16::Native;
-            const Bits pair = (Bits)load_native(
-                (const float*)(from + i / 2 * 2 * kGroupPositions + n * 2 * kNativeLanes));
-            number = (Native)(i % 2 ? pair & (int32_t(0xffff0000) - Bits{}) : pair << 16);
+            const T* const pairs = from + i / 2 * 2 * kGroupPositions + n * 2 * kNativeLanes;
+            number = load_of_pairs(pairs, i % 2 != 0);
           } else {
             number = load_native(from + i * kGroupPositions + n * kNativeLanes);
           }

@@ -10,15 +10,12 @@ namespace {
 // first the even ones, then the odd ones. So widening two registers takes two instructions.
 template <int kVectors>
 FORCE_INLINE void load_apart(const bf16* from, Native* to) {
-  using Bits = i32x16::Native;
   constexpr int kNatives = kVectors * kParts;
   if constexpr (kNatives == 1) {
     to[0] = load_as_float(from).part[0];
   } else {
-    for (int n = 0; n < kNatives; n += 2) {
-      const Bits pairs = (Bits)load_native((const float*)(from + n * kNativeLanes));
-      to[n] = (Native)(pairs << 16);
-      to[n + 1] = (Native)(pairs & (int32_t(0xffff0000) - Bits{}));
+    for (int n = 0; n < kNatives; ++n) {
+      to[n] = load_of_pairs(from + n / 2 * 2 * kNativeLanes, n % 2 != 0);
     }
   }
 }

@@ -42,6 +42,12 @@ using i32x16 = Vec16<int32_t>;
 using Native = f32x16::Native;
 FORCE_INLINE Native load_native(const float* from) { return *(const f32x16::InMemory*)from; }
 FORCE_INLINE void store_native(float* to, Native a) { *(f32x16::InMemory*)to = a; }
+// The first numbers, or the second ones, of a register of pairs.
+FORCE_INLINE Native load_of_pairs(const bf16* from, bool second) {
+  using Bits = i32x16::Native;
+  const Bits pairs = (Bits)load_native((const float*)from);
+  return (Native)(second ? pairs & (int32_t(0xffff0000) - Bits{}) : pairs << 16);
+}
 
 #define LANEWISE(op)                                                        \
   template <class T>                                                        \
