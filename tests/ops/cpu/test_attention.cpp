@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/attention_support.h"
+#include "tests/support/product_reference.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/stored_rows.h"
 
@@ -87,12 +88,6 @@ float exp2_of(float x) {
   float poly = std::fma(0x1.c2a218p-5f, rest, 0x1.f00c52p-3f);
   poly = std::fma(std::fma(poly, rest, 0x1.62f5fap-1f), rest, 1.0f);
   return x < -126 ? 0.0f : from_bits(bits_of(poly) + (bits_of(shifted) << 23));
-}
-
-float rounded(float x) {
-  bf16 y;
-  kPortableKernels.to_bf16(&x, &y, 1);
-  return widen(y);
 }
 
 // The sum of left(i) * right(i) for i in [begin, end), in steps of 32.
