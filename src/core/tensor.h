@@ -38,7 +38,7 @@ struct Tensor {
   int8_t code_bits = 4;  // of kI4
 
   bool empty() const { return data == nullptr; }
-  // Of codes without their scales.
+  // Bytes of the numbers. The scales of codes do not count.
   int64_t bytes() const {
     return dtype == DType::kI4 ? rows * cols * code_bits / 8 : rows * cols * size_of(dtype);
   }

@@ -85,8 +85,8 @@ DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
                                kRow);
   };
   const Tensor from = large(), to = large();
-  ops.timing().copy(
-      to, from);  // until memory is written, all its pages are one page, which a cache holds
+  // Until memory is written, all its pages are one page, which a cache holds.
+  ops.timing().copy(to, from);
 
   const std::unique_ptr<DeviceTimer> timer = ops.timing().make_timer(clock);
   const double copy = fastest(*timer, [&] { ops.timing().copy(from, to); });

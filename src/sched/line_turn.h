@@ -12,8 +12,8 @@ namespace pagedinfer {
 // one request. Prompts that are held back count for the window.
 class LineTurn {
  public:
-  // Submits the first request. REQUIRES: there is one; Scheduler::submit() takes each of them; the
-  // scheduler outlives the line.
+  // Submits the first request. REQUIRES: the line has a request; Scheduler::submit() takes each of
+  // its requests; the scheduler outlives the line.
   LineTurn(std::vector<const Request*> requests, Scheduler& scheduler);
   LineTurn(const LineTurn&) = delete;
   LineTurn& operator=(const LineTurn&) = delete;

@@ -107,7 +107,7 @@ class TileAttention {
   int dim() const { return rows_.head_dim; }
   int num_blocks() const { return (rows_.num_rows + kBlock - 1) / kBlock; }
 
-  // Rows beyond the last are +0.
+  // Packs the query rows. Those beyond the last are +0.
   void pack_queries() {
     const int dim = rows_.head_dim;
     for (int r = 0; r < num_blocks() * kBlock; ++r) {
@@ -125,7 +125,7 @@ class TileAttention {
     }
   }
 
-  // Returns false if a value that a row sees is not finite.
+  // Adds a segment to the total, or returns false if a value that a row sees is not finite.
   bool add_segment(int index) {
     const int first = index * kSegmentKeys;
     Range visible[kMaxAttentionRows], any = {0, 0};

@@ -11,7 +11,6 @@ namespace pagedinfer {
 CpuSteps::CpuSteps(CpuState& state)
     : state_(state), samplers_(state.options.num_threads, Sampler(state.kernels)) {}
 
-// The scratch memory that stage() takes, and the gaps between all pieces of a step.
 int64_t CpuSteps::staged_bytes(const StepBounds& bounds) {
   constexpr int64_t kGaps = 64 << 10;
   const int64_t blocks = (bounds.context + bounds.block_size - 1) / bounds.block_size;

@@ -20,7 +20,7 @@ class CpuSteps final : public StepProtocol {
   // REQUIRES: the state outlives it.
   explicit CpuSteps(CpuState& state);
 
-  // The bytes of scratch memory that stage() takes, and the gaps between all pieces of a step.
+  // Bytes of scratch memory: what stage() takes, and the gaps between all pieces of a step.
   static int64_t staged_bytes(const StepBounds& bounds);
   // The share of DeviceMemory::thread_bytes() of each thread.
   static int64_t thread_bytes(const StepBounds& bounds) { return Sampler::max_bytes(bounds.vocab); }

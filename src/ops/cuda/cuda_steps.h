@@ -45,7 +45,7 @@ class CudaSteps final : public StepProtocol {
   void collect(Ticket ticket, std::span<DrawnToken> out) override;
 
  private:
-  // What a sample() drew.
+  // The tokens that one call of sample() drew.
   struct Drawn {
     char* block = nullptr;  // DrawnLayout
     PinnedBytes on_host = {};
