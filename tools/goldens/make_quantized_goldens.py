@@ -28,9 +28,9 @@ import numpy
 import torch
 
 import make_family_goldens as families
+from code_words import AWQ_ORDER, packed
 from make_goldens import logits_of, pinned, rounded
 
-AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # rows of a word, from its lowest bits on
 LENGTHS = (9, 30)
 TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32",
          torch.int64: "I64", torch.int8: "I8", torch.uint8: "U8", torch.float8_e4m3fn: "F8_E4M3",
@@ -141,16 +141,8 @@ MODELS = {
 }
 
 
-def packed(codes, bits, axis, order=None):
-    """Codes without a sign as int32 words along an axis, the first in the lowest bits."""
-    codes = numpy.moveaxis(numpy.asarray(codes, dtype=numpy.uint64), axis, 0)
-    per_word = 32 // bits
-    words = numpy.zeros((-(-codes.shape[0] // per_word),) + codes.shape[1:], dtype=numpy.uint64)
-    place = {row: i for i, row in enumerate(order or range(per_word))}
-    for i, code in enumerate(codes):
-        words[i // per_word] |= code << numpy.uint64(bits * place[i % per_word])
-    words = words.astype(numpy.uint32).view(numpy.int32)
-    return torch.from_numpy(numpy.ascontiguousarray(numpy.moveaxis(words, 0, axis)))
+def words_of(codes, bits, axis, order=None):
+    return torch.from_numpy(packed(codes, bits, axis, order))
 
 
 def unpacked(words, bits, axis, count, order=None):
@@ -270,11 +262,11 @@ def make_ct(draw, module, shape, config, dtype):
         if zeros is not None:
             parts["weight_zero_point"] = torch.from_numpy(zeros.astype(numpy.int8))
     elif config["format"] == "pack-quantized":
-        parts["weight_packed"] = packed(codes + half, bits, 1)
+        parts["weight_packed"] = words_of(codes + half, bits, 1)
         parts["weight_shape"] = torch.tensor(shape)
         codes = unpacked(parts["weight_packed"], bits, 1, cols) - half
         if zeros is not None:
-            parts["weight_zero_point"] = packed(zeros + half, bits, 0)
+            parts["weight_zero_point"] = words_of(zeros + half, bits, 0)
             zeros = unpacked(parts["weight_zero_point"], bits, 0, rows) - half
     return parts, dequantized(codes, zeros, scales, *places)
 
@@ -288,8 +280,8 @@ def make_gptq(draw, module, shape, config, dtype):
     group_of = draw.random.permutation(cols) // size if config.get("desc_act") else blocks_of(cols, size)
     version_2 = config.get("checkpoint_format") == "gptq_v2"
     stored = draw.integers(0, largest - (0 if version_2 else 1), (groups, rows))
-    parts = {"qweight": packed(draw.integers(0, largest, (cols, rows)), bits, 0),
-             "qzeros": packed(stored, bits, 1),
+    parts = {"qweight": words_of(draw.integers(0, largest, (cols, rows)), bits, 0),
+             "qzeros": words_of(stored, bits, 1),
              "scales": draw.scales((groups, rows), largest / 2, cols, dtype)}
     if config.get("desc_act") or version_2:
         parts["g_idx"] = torch.from_numpy(group_of.astype(numpy.int32))
@@ -303,8 +295,8 @@ def make_awq(draw, module, shape, config, dtype):
     rows, cols = shape
     size = config["group_size"] if config["group_size"] > 0 else cols
     assert rows % 8 == cols % size == 0, module
-    parts = {"qweight": packed(draw.integers(0, 15, (cols, rows)), 4, 1, AWQ_ORDER),
-             "qzeros": packed(draw.integers(0, 15, (cols // size, rows)), 4, 1, AWQ_ORDER),
+    parts = {"qweight": words_of(draw.integers(0, 15, (cols, rows)), 4, 1, AWQ_ORDER),
+             "qzeros": words_of(draw.integers(0, 15, (cols // size, rows)), 4, 1, AWQ_ORDER),
              "scales": draw.scales((cols // size, rows), 8, cols, dtype)}
     codes = unpacked(parts["qweight"], 4, 1, rows, AWQ_ORDER)
     zeros = unpacked(parts["qzeros"], 4, 1, rows, AWQ_ORDER)

@@ -2,10 +2,13 @@
 import json
 import pathlib
 import struct
+import sys
 
 import numpy
 
-AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # rows of a word, from its lowest bits on
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "goldens"))
+from code_words import AWQ_ORDER, packed
+
 TYPES = {"F32": numpy.dtype("<f4"), "F16": numpy.dtype("<f2"), "BF16": numpy.dtype("<u2")}
 
 
@@ -35,13 +38,6 @@ def floats_of(dtype, shape, data):
     return numbers.astype(numpy.float32)
 
 
-def packed(codes, axis, order=range(8)):
-    """Codes of 4 bits as words along an axis, the first of `order` in the lowest bits."""
-    codes = numpy.moveaxis(codes.astype(numpy.uint32), axis, 0)
-    words = sum(codes[row::8] << (4 * place) for place, row in enumerate(order))
-    return numpy.ascontiguousarray(numpy.moveaxis(words.astype(numpy.uint32), 0, axis))
-
-
 def tensor_of(numbers):
     dtype = "F16" if numbers.dtype == numpy.float16 else "I32"
     return dtype, numbers.shape, numbers.tobytes()
@@ -63,9 +59,9 @@ def rounded(weight, method, group):
     codes = numpy.clip(numpy.rint(groups / steps[..., None]) + zeros[..., None], 0, 15)
     codes = codes.reshape(rows, cols).T
     stored_zeros = zeros.T - (method == "gptq")  # its first version stores one less
-    order = range(8) if method == "gptq" else AWQ_ORDER
-    return {"qweight": tensor_of(packed(codes, 0 if method == "gptq" else 1, order)),
-            "qzeros": tensor_of(packed(stored_zeros, 1, order)),
+    order = None if method == "gptq" else AWQ_ORDER
+    return {"qweight": tensor_of(packed(codes, 4, 0 if method == "gptq" else 1, order)),
+            "qzeros": tensor_of(packed(stored_zeros, 4, 1, order)),
             "scales": tensor_of(numpy.ascontiguousarray(scales.T))}
 
 
