@@ -127,7 +127,7 @@ void multiply(const Call& x) {
   const std::vector<float> a = columns(x.from_a, x.a, x.a.cols),
                            b = columns(x.from_b, x.b, x.b.cols);
   const bool is_uneven = x.algorithm.uneven_from > 0 && x.d.cols >= x.algorithm.uneven_from;
-  const int lanes = is_uneven ? 8 : x.algorithm.lanes;
+  const int lanes = is_uneven ? 24 - x.algorithm.lanes : x.algorithm.lanes;  // of 8 and 16
   const uint64_t k = x.a.rows, part = (k + x.algorithm.parts - 1) / x.algorithm.parts;
   // Trials of algorithms repeat rows.
   std::unordered_map<std::string_view, uint64_t> first_of;
@@ -281,11 +281,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                                       : CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F);
   // Every flag of an algorithm must be allowed.
   const auto propose = [&](uint64_t operation, Algorithm algorithm, uint64_t only_rows) {
+    const bool is_tensor = operation == CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA;
     algorithm.flags = operation | of_types;
-    if (operation == CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA && !settings.has_tensor_algorithms) return;
+    if (is_tensor && !settings.has_tensor_algorithms) return;
     if (!settings.ignores_mask && (algorithm.flags & ~preference->implementations) != 0) return;
     if (*found == std::min(requested, settings.algorithms_found)) return;
-    algorithm.is_refused = *found < settings.algorithms_refused || d->cols <= settings.rows_refused;
+    algorithm.is_refused = *found < settings.algorithms_refused ||
+                           d->cols <= settings.rows_refused ||
+                           (is_tensor && settings.refuses_tensor);
     algorithm.uneven_from = *found < settings.algorithms_uneven ? 100 : 0;
     if (*found < settings.algorithms_silent) {
       algorithm.parts = 2;

@@ -34,9 +34,10 @@ struct Settings {
   bool refuses_graphs = false;  // no graph can be instantiated
   // Of cuBLAS: algorithms that the heuristic finds, and what it answers.
   int algorithms_found = 8, heuristic_status = 0;
-  // Algorithms that fail when they multiply: the first ones found, and those found for at most so
-  // many rows.
+  // Algorithms that fail when they multiply: the first ones found, those on tensor cores, and those
+  // found for at most so many rows.
   int algorithms_refused = 0;
+  bool refuses_tensor = false;
   uint64_t rows_refused = 0;
   int algorithms_uneven =
       0;  // of those found, the first ones add in another order from 100 rows on

@@ -156,6 +156,22 @@ TEST_CASE("emulated: an algorithm that fails when it multiplies is not chosen") 
   CHECK(starts_with(fixed.multiply(300), fixed.multiply(3)));
 }
 
+TEST_CASE(
+    "emulated: deterministic products fall back after other proposals, off tensor cores too") {
+  const emulated::KeptSettings kept;
+  const auto check_choices = [&] {
+    Scene scene({.compute = DType::kBF16, .deterministic = true});
+    CHECK(scene.gpu->product_choices()->fallen_back == 0);
+    const std::vector<float> all = scene.multiply(300);
+    for (const int64_t rows : {1, 64, 65}) CHECK(starts_with(all, scene.multiply(rows)));
+  };
+  emulated::settings().algorithms_refused = 3;  // of the two that serve a whole bucket, the first
+  check_choices();
+  emulated::settings() = kept.before;
+  emulated::settings().refuses_tensor = true;
+  check_choices();
+}
+
 TEST_CASE("emulated: the hash of algorithms is that of the choices, whatever the batch size") {
   const auto name_of_gpu = [](DType dtype, uint64_t unequal_rows, int64_t max_rows) {
     const emulated::KeptSettings kept;

@@ -19,8 +19,8 @@ namespace {
 // Beyond it cuBLAS's own indices may overflow.
 constexpr int64_t kMaxElements = int64_t{1} << 31;
 
-// Proposals that are timed for one bucket.
-constexpr size_t kMaxTimed = 4;
+// Proposals that are timed for one bucket, and those whose bits are compared.
+constexpr size_t kMaxTimed = 4, kMaxCompared = 4;
 
 AlgorithmRule free_rule(const ProductKey& key) {
   return may_split(key.k) ? AlgorithmRule::kAny : AlgorithmRule::kUnsplit;
@@ -121,26 +121,26 @@ const ProductAlgorithm& CudaProducts::choose(const ProductKey& key, Entry& entry
 
 std::vector<ProductAlgorithm> CudaProducts::fixed_for(const ProductKey& key, const Entry& entry,
                                                       int64_t proposed_rows,
-                                                      std::span<const int64_t> rows) const {
-  std::vector<ProductAlgorithm> accepted;
-  for (const AlgorithmRule rule : fixed_rules(key)) {
-    for (const auto& algorithm : library_.propose(key, entry.layouts, proposed_rows, rule)) {
-      if (accepts(entry, rows, algorithm)) accepted.push_back(algorithm);
-    }
-    if (!accepted.empty()) break;
-  }
-  return accepted;
+                                                      std::span<const int64_t> rows,
+                                                      AlgorithmRule rule) const {
+  auto proposed = library_.propose(key, entry.layouts, proposed_rows, rule);
+  std::erase_if(proposed, [&](const auto& algorithm) { return !accepts(entry, rows, algorithm); });
+  return proposed;
 }
 
 const ProductAlgorithm& CudaProducts::reference_for(const ProductKey& key, Entry& entry,
                                                     int64_t max_rows) {
-  const std::vector<int64_t> checked = all_rows_to_check(max_rows);
   if (entry.reference) {
-    if (!accepts(entry, checked, *entry.reference)) throw_no_algorithm(key, max_rows);
+    if (!accepts(entry, all_rows_to_check(max_rows), *entry.reference)) {
+      throw_no_algorithm(key, max_rows);
+    }
   } else {
-    const auto usable = fixed_for(key, entry, kReferenceRows, checked);
-    if (usable.empty()) throw_no_algorithm(key, kReferenceRows);
-    entry.reference = usable.front();
+    for (const AlgorithmRule rule : fixed_rules(key)) {
+      const auto usable = fixed_for(key, entry, kReferenceRows, all_rows_to_check(max_rows), rule);
+      if (!usable.empty()) entry.reference = usable.front();
+      if (entry.reference) break;
+    }
+    if (!entry.reference) throw_no_algorithm(key, kReferenceRows);
   }
   entry.reference_rows = max_rows;
   return *entry.reference;
@@ -209,45 +209,83 @@ void CudaProducts::choose_deterministic(const ProductKey& key, const Announced& 
   // The buckets are the same whatever the run's own sizes, so that the hash is too.
   std::vector<int64_t> buckets = buckets_up_to(std::min(kMaxTableRows, kMaxElements / key.n - 1));
   std::erase_if(buckets, [&](int64_t bucket) { return bucket * key.n >= kMaxElements; });
-  std::vector<std::optional<ProductAlgorithm>> wanted;
-  for (const int64_t bucket : buckets) {
-    std::vector<int64_t> rows = rows_to_check(bucket);
-    if (bucket == kMaxTableRows && max_rows > bucket) rows.push_back(max_rows);
-    const auto usable = fixed_for(key, entry, bucket, rows);
-    wanted.push_back(usable.empty() ? std::nullopt : std::optional(usable.front()));
-  }
+  const std::vector<AlgorithmRule> rules = fixed_rules(key);
+  using Proposals = std::vector<std::vector<ProductAlgorithm>>;  // of each bucket
+  std::vector<Proposals> of_rule(rules.size());
+  const auto proposals_of = [&](size_t rule) -> const Proposals& {
+    if (!of_rule[rule].empty()) return of_rule[rule];
+    for (const int64_t bucket : buckets) {
+      std::vector<int64_t> rows = rows_to_check(bucket);
+      if (bucket == kMaxTableRows && max_rows > bucket) rows.push_back(max_rows);
+      of_rule[rule].push_back(fixed_for(key, entry, bucket, rows, rules[rule]));
+    }
+    return of_rule[rule];
+  };
+
   // The bits of a row are those that the reference computes, whatever the number of rows. So each
-  // bucket's algorithm must compute these, or else the reference itself with as many rows.
-  for (const auto& reference : fixed_for(key, entry, kReferenceRows, all_rows_to_check(max_rows))) {
-    const auto tried = [&](size_t i, const ProductAlgorithm& algorithm) {
-      return ProvenAlgorithm{algorithm, std::min(buckets[i], max_rows)};
+  // bucket's algorithm must compute these, or else the reference itself with as many rows. What the
+  // library accepts may fail when it multiplies. Returns the number of buckets that fall back;
+  // nullopt: the reference is none.
+  std::vector<std::optional<ProductAlgorithm>> proven;
+  const auto prove = [&](const ProductAlgorithm& reference,
+                         size_t its_rule) -> std::optional<int64_t> {
+    proven.assign(buckets.size(), std::nullopt);
+    // Tries an algorithm for each bucket that has none; nullptr: there is none to try. Returns
+    // false if the library refuses the reference.
+    const auto try_one = [&](const auto& algorithm_of) {
+      std::map<ProvenAlgorithm, bool> are_equal;
+      std::vector<std::pair<size_t, ProvenAlgorithm>> trials;
+      for (size_t i = 0; i < buckets.size(); ++i) {
+        const ProductAlgorithm* const algorithm = proven[i] ? nullptr : algorithm_of(i);
+        if (algorithm == nullptr) continue;
+        trials.emplace_back(i, ProvenAlgorithm{*algorithm, std::min(buckets[i], max_rows)});
+        are_equal[trials.back().second] = false;
+      }
+      if (trials.empty()) return true;
+      const void* const weight = announced.weights.front();
+      if (!compare_bits(bench, key, entry.layouts, weight, reference, are_equal)) return false;
+      for (const auto& [i, trial] : trials) {
+        if (are_equal.at(trial)) proven[i] = trial.algorithm;
+      }
+      return true;
     };
-    const auto compare = [&](std::map<ProvenAlgorithm, bool>& are_equal) {
-      return are_equal.empty() || compare_bits(bench, key, entry.layouts, announced.weights.front(),
-                                               reference, are_equal);
+    const auto num_unproven = [&] {
+      return std::ranges::count(proven, false, &std::optional<ProductAlgorithm>::has_value);
     };
-    std::map<ProvenAlgorithm, bool> first_choice, fallback;
-    for (size_t i = 0; i < buckets.size(); ++i) {
-      if (wanted[i]) first_choice[tried(i, *wanted[i])] = false;
+    int64_t fallen_back = 0;
+    for (size_t rule = 0; rule < rules.size(); ++rule) {
+      if (num_unproven() == 0) break;
+      const Proposals& proposed = proposals_of(rule);
+      for (size_t turn = 0; turn < kMaxCompared; ++turn) {
+        if (!try_one([&](size_t i) {
+              return turn < proposed[i].size() ? &proposed[i][turn] : nullptr;
+            })) {
+          return std::nullopt;
+        }
+      }
+      if (rule != its_rule) continue;
+      // The next rule's algorithms are slower than the reference.
+      fallen_back = num_unproven();
+      if (!try_one([&](size_t) { return &reference; })) return std::nullopt;
     }
-    if (!compare(first_choice)) continue;
-    const auto is_proven = [&](size_t i) {
-      return wanted[i] && first_choice.at(tried(i, *wanted[i]));
-    };
-    for (size_t i = 0; i < buckets.size(); ++i) {
-      if (!is_proven(i)) fallback[tried(i, reference)] = false;
+    return num_unproven() == 0 ? std::optional(fallen_back) : std::nullopt;
+  };
+
+  for (size_t rule = 0; rule < rules.size(); ++rule) {
+    for (const auto& reference :
+         fixed_for(key, entry, kReferenceRows, all_rows_to_check(max_rows), rules[rule])) {
+      const std::optional<int64_t> fallen_back = prove(reference, rule);
+      if (!fallen_back) continue;
+      choices_->buckets += std::ssize(buckets);
+      choices_->fallen_back += *fallen_back;
+      for (size_t i = 0; i < buckets.size(); ++i) {
+        entry.of_bucket[buckets[i]] = *proven[i];
+        choices_hash_ = hash_of(choices_hash_, key, buckets[i], *proven[i]);
+      }
+      entry.reference = reference;
+      entry.reference_rows = max_rows;
+      return;
     }
-    if (!compare(fallback)) continue;
-    if (std::ranges::any_of(fallback, [](const auto& trial) { return !trial.second; })) continue;
-    for (size_t i = 0; i < buckets.size(); ++i) {
-      entry.of_bucket[buckets[i]] = is_proven(i) ? *wanted[i] : reference;
-      ++choices_->buckets;
-      choices_->fallen_back += is_proven(i) ? 0 : 1;
-      choices_hash_ = hash_of(choices_hash_, key, buckets[i], entry.of_bucket[buckets[i]]);
-    }
-    entry.reference = reference;
-    entry.reference_rows = max_rows;
-    return;
   }
   throw Error(fmt::format(
       "cuBLAS has no algorithm whose bits are the same for all numbers of rows, up to {}, for a "

@@ -20,8 +20,8 @@ class ProductCache;
 //
 // With `deterministic` no sum is split, and each key has a reference algorithm, which serves all
 // numbers of rows, so that the bits of a row do not depend on the other rows. prepare() gives a
-// bucket the first proposal for it if trials show that it computes the reference's bits, and never
-// looks at a clock.
+// bucket the first of a few proposals that trials show to compute the reference's bits, or else the
+// reference, and never looks at a clock.
 class CudaProducts {
  public:
   explicit CudaProducts(bool deterministic);
@@ -67,11 +67,11 @@ class CudaProducts {
   Entry& entry_for(const ProductKey& key);
   const ProductAlgorithm& algorithm_for(const ProductKey& key, Entry& entry, int64_t rows,
                                         cudaStream_t stream);
-  // The algorithms for deterministic products that are proposed for `proposed_rows` and serve all
-  // of `rows`.
+  // The algorithms for deterministic products that are proposed for `proposed_rows` by a rule and
+  // serve all of `rows`.
   std::vector<ProductAlgorithm> fixed_for(const ProductKey& key, const Entry& entry,
-                                          int64_t proposed_rows,
-                                          std::span<const int64_t> rows) const;
+                                          int64_t proposed_rows, std::span<const int64_t> rows,
+                                          AlgorithmRule rule) const;
   // The reference, checked for all numbers of rows up to this one.
   const ProductAlgorithm& reference_for(const ProductKey& key, Entry& entry, int64_t max_rows);
   const ProductAlgorithm& choose(const ProductKey& key, Entry& entry, int64_t rows);
