@@ -27,8 +27,10 @@ __global__ void __launch_bounds__(kThreads) route_kernel(const RouteArgs a) {
   const T* const x = static_cast<const T*>(a.x.data) + row * a.x.stride;
   const int tid = static_cast<int>(threadIdx.x), lane = tid % kLanes;
   float* const logits = reinterpret_cast<float*>(dynamic_shared());  // (experts)
-  int* const is_chosen = reinterpret_cast<int*>(logits + a.experts);
-  float* const powers = reinterpret_cast<float*>(is_chosen + a.experts);
+  // The compiler reads the last four logits as 16 bytes, which may reach into the next array. So
+  // that is one that nobody writes meanwhile.
+  float* const powers = logits + a.experts;
+  int* const is_chosen = reinterpret_cast<int*>(powers + a.experts);
   __shared__ float shared_logit, largest, sum_of_powers;
 
   const int products = a.experts + (a.shared_gate != nullptr);
