@@ -184,7 +184,7 @@ def batching(torch, program: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
         path = write_prompts(work / "requests.jsonl", prompts)
-        ours = run(program, path, work / "out.jsonl",
+        ours = run(program, path, work / "batching.out",
                    dummy(LLAMA, generated, 1024, "--max-batch-size", "512"))["output_throughput"]
     report_measure(f"pagedinfer, {what}", ours, "tokens/s")
     try:
