@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads) route_kernel(const RouteArgs a) {
   const int tid = static_cast<int>(threadIdx.x), lane = tid % kLanes;
   float* const logits = reinterpret_cast<float*>(dynamic_shared());  // (experts)
   // The compiler reads the last four logits as 16 bytes, which may reach into the next array. So
-  // that is one that nobody writes meanwhile.
+  // that is one that no thread writes meanwhile.
   float* const powers = logits + a.experts;
   int* const is_chosen = reinterpret_cast<int*>(powers + a.experts);
   __shared__ float shared_logit, largest, sum_of_powers;
