@@ -121,4 +121,30 @@ bool compare_bits(const ProductBench& bench, const ProductKey& key,
   return true;
 }
 
+AlgorithmProof::AlgorithmProof(std::vector<int64_t> max_rows_of, Compare compare)
+    : max_rows_of_(std::move(max_rows_of)),
+      compare_(std::move(compare)),
+      found_(max_rows_of_.size()) {}
+
+bool AlgorithmProof::try_each(const Proposal& proposal) {
+  std::vector<std::optional<ProvenAlgorithm>> tried(found_.size());
+  std::map<ProvenAlgorithm, bool> are_equal;
+  for (size_t i = 0; i < found_.size(); ++i) {
+    const ProductAlgorithm* const algorithm = found_[i] ? nullptr : proposal(i);
+    if (algorithm == nullptr) continue;
+    tried[i] = ProvenAlgorithm{*algorithm, max_rows_of_[i]};
+    are_equal[*tried[i]] = false;
+  }
+  if (are_equal.empty()) return true;
+  if (!compare_(are_equal)) return false;
+  for (size_t i = 0; i < found_.size(); ++i) {
+    if (tried[i] && are_equal.at(*tried[i])) found_[i] = tried[i]->algorithm;
+  }
+  return true;
+}
+
+int64_t AlgorithmProof::num_missing() const {
+  return std::ranges::count(found_, false, &std::optional<ProductAlgorithm>::has_value);
+}
+
 }  // namespace pagedinfer

@@ -3,6 +3,8 @@
 #include <compare>
 #include <functional>
 #include <map>
+#include <optional>
+#include <vector>
 
 #include "kernels/types.h"
 #include "ops/cuda/product_library.h"
@@ -42,5 +44,27 @@ void fill_weight(kernels::Type type, const kernels::Matrix& weight, int64_t n, i
                                 const ProductLibrary::Layouts& layouts, const void* weight,
                                 const ProductAlgorithm& reference,
                                 std::map<ProvenAlgorithm, bool>& are_equal);
+
+// Finds for each of several numbers of rows, `max_rows_of`, an algorithm with the reference's bits.
+class AlgorithmProof {
+ public:
+  // Compares the bits of some algorithms with those of the reference, as compare_bits() does.
+  using Compare = std::function<bool(std::map<ProvenAlgorithm, bool>& are_equal)>;
+  // Which algorithm to try for the i-th number of rows; nullptr: none.
+  using Proposal = std::function<const ProductAlgorithm*(size_t i)>;
+
+  AlgorithmProof(std::vector<int64_t> max_rows_of, Compare compare);
+  // Tries an algorithm for each number of rows that has none. Returns false if the library refuses
+  // the reference.
+  [[nodiscard]] bool try_each(const Proposal& proposal);
+  int64_t num_missing() const;
+  // REQUIRES: none is missing.
+  const ProductAlgorithm& operator[](size_t i) const { return *found_[i]; }
+
+ private:
+  std::vector<int64_t> max_rows_of_;
+  Compare compare_;
+  std::vector<std::optional<ProductAlgorithm>> found_;
+};
 
 }  // namespace pagedinfer

@@ -222,42 +222,19 @@ void CudaProducts::choose_deterministic(const ProductKey& key, const Announced& 
     return of_rule[rule];
   };
 
+  std::vector<int64_t> max_rows_of;
+  for (const int64_t bucket : buckets) max_rows_of.push_back(std::min(bucket, max_rows));
   // The bits of a row are those that the reference computes, whatever the number of rows. So each
   // bucket's algorithm must compute these, or else the reference itself with as many rows. What the
   // library accepts may fail when it multiplies. Returns the number of buckets that fall back;
-  // nullopt: the reference is none.
-  std::vector<std::optional<ProductAlgorithm>> proven;
-  const auto prove = [&](const ProductAlgorithm& reference,
+  // nullopt: some have none.
+  const auto prove = [&](AlgorithmProof& proof, const ProductAlgorithm& reference,
                          size_t its_rule) -> std::optional<int64_t> {
-    proven.assign(buckets.size(), std::nullopt);
-    // Tries an algorithm for each bucket that has none; nullptr: there is none to try. Returns
-    // false if the library refuses the reference.
-    const auto try_one = [&](const auto& algorithm_of) {
-      std::map<ProvenAlgorithm, bool> are_equal;
-      std::vector<std::pair<size_t, ProvenAlgorithm>> trials;
-      for (size_t i = 0; i < buckets.size(); ++i) {
-        const ProductAlgorithm* const algorithm = proven[i] ? nullptr : algorithm_of(i);
-        if (algorithm == nullptr) continue;
-        trials.emplace_back(i, ProvenAlgorithm{*algorithm, std::min(buckets[i], max_rows)});
-        are_equal[trials.back().second] = false;
-      }
-      if (trials.empty()) return true;
-      const void* const weight = announced.weights.front();
-      if (!compare_bits(bench, key, entry.layouts, weight, reference, are_equal)) return false;
-      for (const auto& [i, trial] : trials) {
-        if (are_equal.at(trial)) proven[i] = trial.algorithm;
-      }
-      return true;
-    };
-    const auto num_unproven = [&] {
-      return std::ranges::count(proven, false, &std::optional<ProductAlgorithm>::has_value);
-    };
     int64_t fallen_back = 0;
-    for (size_t rule = 0; rule < rules.size(); ++rule) {
-      if (num_unproven() == 0) break;
+    for (size_t rule = 0; rule < rules.size() && proof.num_missing() > 0; ++rule) {
       const Proposals& proposed = proposals_of(rule);
       for (size_t turn = 0; turn < kMaxCompared; ++turn) {
-        if (!try_one([&](size_t i) {
+        if (!proof.try_each([&](size_t i) {
               return turn < proposed[i].size() ? &proposed[i][turn] : nullptr;
             })) {
           return std::nullopt;
@@ -265,22 +242,26 @@ void CudaProducts::choose_deterministic(const ProductKey& key, const Announced& 
       }
       if (rule != its_rule) continue;
       // The next rule's algorithms are slower than the reference.
-      fallen_back = num_unproven();
-      if (!try_one([&](size_t) { return &reference; })) return std::nullopt;
+      fallen_back = proof.num_missing();
+      if (!proof.try_each([&](size_t) { return &reference; })) return std::nullopt;
     }
-    return num_unproven() == 0 ? std::optional(fallen_back) : std::nullopt;
+    return proof.num_missing() == 0 ? std::optional(fallen_back) : std::nullopt;
   };
 
   for (size_t rule = 0; rule < rules.size(); ++rule) {
     for (const auto& reference :
          fixed_for(key, entry, kReferenceRows, all_rows_to_check(max_rows), rules[rule])) {
-      const std::optional<int64_t> fallen_back = prove(reference, rule);
+      AlgorithmProof proof(max_rows_of, [&](std::map<ProvenAlgorithm, bool>& are_equal) {
+        return compare_bits(bench, key, entry.layouts, announced.weights.front(), reference,
+                            are_equal);
+      });
+      const std::optional<int64_t> fallen_back = prove(proof, reference, rule);
       if (!fallen_back) continue;
       choices_->buckets += std::ssize(buckets);
       choices_->fallen_back += *fallen_back;
       for (size_t i = 0; i < buckets.size(); ++i) {
-        entry.of_bucket[buckets[i]] = *proven[i];
-        choices_hash_ = hash_of(choices_hash_, key, buckets[i], *proven[i]);
+        entry.of_bucket[buckets[i]] = proof[i];
+        choices_hash_ = hash_of(choices_hash_, key, buckets[i], proof[i]);
       }
       entry.reference = reference;
       entry.reference_rows = max_rows;
