@@ -16,6 +16,7 @@ struct AttentionShape {
   int heads, kv_heads, dim, window;
   DType cache;
   float softcap = 0.0f;
+  std::vector<float> sinks = {};  // of the heads, if they have any
 };
 
 // One sequence: its queries, keys and values, as the model would compute them.
@@ -124,12 +125,16 @@ class AttentionSteps {
   }
 
   AttentionArgs args() const {
+    const auto num_sinks = static_cast<int64_t>(shape_.sinks.size());
+    const Tensor sinks = {const_cast<float*>(shape_.sinks.data()), DType::kF32, 1, num_sinks,
+                          num_sinks};
     return {.heads = shape_.heads,
             .kv_heads = shape_.kv_heads,
             .head_dim = shape_.dim,
             .scale = 1 / std::sqrt(static_cast<float>(shape_.dim)),
             .window = shape_.window,
-            .softcap = shape_.softcap};
+            .softcap = shape_.softcap,
+            .sinks = num_sinks > 0 ? sinks : Tensor{}};
   }
 
  private:

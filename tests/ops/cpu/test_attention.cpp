@@ -37,6 +37,15 @@ struct Stored {
   const StoredRows k, v;
 };
 
+// Adds a key of this score whose value is 0, by the power of the definition.
+template <class Power>
+void add_sink(float score, const Power& power, float largest, float& sum,
+              std::vector<float>& total) {
+  const float both = std::max(largest, score), keep = power(largest - both);
+  sum = sum * keep + power(score - both);
+  for (float& x : total) x *= keep;
+}
+
 // One query row against keys first..last of one head.
 std::vector<float> attention_by_definition(const AttentionShape& shape, const Stored& seq,
                                            int token, int head) {
@@ -78,6 +87,7 @@ std::vector<float> attention_by_definition(const AttentionShape& shape, const St
     for (int d = 0; d < dim; ++d) total[d] = total[d] * keep + part[d] * add;
     largest = next;
   }
+  if (!shape.sinks.empty()) add_sink(shape.sinks[head], exp_of, largest, sum, total);
   for (float& x : total) x /= sum;
   return total;
 }
@@ -143,6 +153,7 @@ std::vector<float> attention_in_steps(const AttentionShape& shape, const Stored&
       total[d] = total[d] * keep + part * add;
     }
   }
+  if (!shape.sinks.empty()) add_sink(shape.sinks[head] * kLog2E, exp2_of, largest, sum, total);
   for (float& x : total) x = (x + 0.0f) / sum;
   return total;
 }
@@ -166,6 +177,7 @@ double error_against_double(const AttentionShape& shape, const Stored& seq, int 
     sum += p;
     for (int d = 0; d < dim; ++d) total[d] += factor * seq.v.numbers[at + d];
   }
+  if (!shape.sinks.empty()) sum += std::exp(static_cast<double>(shape.sinks[head]));
   for (int d = 0; d < dim; ++d) worst = std::max(worst, std::abs(out[d] - total[d] / sum));
   return worst;
 }
@@ -193,21 +205,38 @@ std::vector<float> by_definition(const AttentionShape& shape, const AttentionSeq
 TEST_CASE("attention has the same bits in every way to compute it") {
   MESSAGE("instruction sets: " << isa_names());
   const std::vector<std::pair<AttentionShape, int>> cases = {
-      {{4, 2, 32, 0, DType::kBF16}, 300},      {{4, 1, 64, 0, DType::kBF16}, 530},
-      {{3, 3, 128, 0, DType::kBF16}, 270},     {{8, 1, 16, 300, DType::kBF16}, 600},
-      {{5, 1, 96, 17, DType::kF32}, 290},      {{2, 2, 80, 0, DType::kF32}, 265},
-      {{2, 1, 256, 40, DType::kBF16}, 260},    {{4, 2, 6, 0, DType::kF32}, 540},
-      {{2, 2, 4, 0, DType::kBF16}, 270},       {{70, 1, 6, 33, DType::kF32}, 40},
-      {{2, 1, 8, 1, DType::kBF16}, 270},       {{2, 1, 4, 256, DType::kF32}, 530},
-      {{3, 1, 16, 257, DType::kBF16}, 520},    {{2, 2, 6, 20, DType::kF32}, 20},
-      {{2, 1, 1, 0, DType::kF32}, 20},         {{9, 3, 65, 0, DType::kBF16}, 100},
-      {{4, 1, 64, 0, DType::kF16}, 530},       {{5, 1, 33, 17, DType::kF16}, 290},
-      {{24, 2, 8, 0, DType::kF16}, 270},       {{4, 1, 64, 0, DType::kI8}, 530},
-      {{3, 3, 128, 0, DType::kI8}, 270},       {{7, 1, 80, 300, DType::kI8}, 600},
-      {{2, 2, 6, 20, DType::kI8}, 40},         {{70, 1, 16, 33, DType::kI8}, 40},
-      {{4, 2, 24, 0, DType::kF32, 1.7f}, 300}, {{2, 1, 96, 40, DType::kBF16, 5.0f}, 290},
-      {{9, 3, 40, 0, DType::kI8, 0.8f}, 270},  {{2, 1, 1, 0, DType::kI8}, 20},
-      {{2, 1, 256, 257, DType::kI8}, 520}};
+      {{4, 2, 32, 0, DType::kBF16}, 300},
+      {{4, 1, 64, 0, DType::kBF16}, 530},
+      {{3, 3, 128, 0, DType::kBF16}, 270},
+      {{8, 1, 16, 300, DType::kBF16}, 600},
+      {{5, 1, 96, 17, DType::kF32}, 290},
+      {{2, 2, 80, 0, DType::kF32}, 265},
+      {{2, 1, 256, 40, DType::kBF16}, 260},
+      {{4, 2, 6, 0, DType::kF32}, 540},
+      {{2, 2, 4, 0, DType::kBF16}, 270},
+      {{70, 1, 6, 33, DType::kF32}, 40},
+      {{2, 1, 8, 1, DType::kBF16}, 270},
+      {{2, 1, 4, 256, DType::kF32}, 530},
+      {{3, 1, 16, 257, DType::kBF16}, 520},
+      {{2, 2, 6, 20, DType::kF32}, 20},
+      {{2, 1, 1, 0, DType::kF32}, 20},
+      {{9, 3, 65, 0, DType::kBF16}, 100},
+      {{4, 1, 64, 0, DType::kF16}, 530},
+      {{5, 1, 33, 17, DType::kF16}, 290},
+      {{24, 2, 8, 0, DType::kF16}, 270},
+      {{4, 1, 64, 0, DType::kI8}, 530},
+      {{3, 3, 128, 0, DType::kI8}, 270},
+      {{7, 1, 80, 300, DType::kI8}, 600},
+      {{2, 2, 6, 20, DType::kI8}, 40},
+      {{70, 1, 16, 33, DType::kI8}, 40},
+      {{4, 2, 24, 0, DType::kF32, 1.7f}, 300},
+      {{2, 1, 96, 40, DType::kBF16, 5.0f}, 290},
+      {{9, 3, 40, 0, DType::kI8, 0.8f}, 270},
+      {{2, 1, 1, 0, DType::kI8}, 20},
+      {{2, 1, 256, 257, DType::kI8}, 520},
+      {{4, 2, 64, 128, DType::kBF16, 0, {-1.5f, 0.3f, 4.0f, 9.0f}}, 300},
+      {{3, 1, 32, 0, DType::kBF16, 3.0f, {2.5f, -INFINITY, 0.0f}}, 270},
+      {{2, 2, 64, 40, DType::kF32, 0, {5.0f, -2.0f}}, 290}};
   Random random{5};
   int runs = 0;
   for (size_t i = 0; i < cases.size(); i += kSanitized ? 3 : 1) {
