@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "races.h"
+#include "shared_variables.h"
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -76,6 +77,7 @@ struct Copy {
 enum class Arrival { kAtOnce, kAnyTime, kWhenWaitedFor };
 
 constexpr size_t kStackBytes = 64 << 10;
+constexpr unsigned char kPoison = 0xff;
 std::vector<std::unique_ptr<char[]>> stacks;
 std::vector<Fiber> fibers;
 std::vector<WarpState> warps;
@@ -206,7 +208,9 @@ void run_block() {
 
 }  // namespace
 
-void run(dim3 grid, dim3 block, int shared_bytes, const std::function<void()>& thread) {
+void run(const void* kernel, dim3 grid, dim3 block, int shared_bytes,
+         const std::function<void()>& thread) {
+  const SharedVariables& variables = shared_variables_of(kernel);
   gridDim = grid, blockDim = block, body = &thread;
   shared.resize(static_cast<size_t>(shared_bytes) + 128);
   std::vector<uint3> blocks;
@@ -218,7 +222,8 @@ void run(dim3 grid, dim3 block, int shared_bytes, const std::function<void()>& t
   for (; !blocks.empty(); blocks.pop_back()) {
     std::swap(blocks[next_random() % blocks.size()], blocks.back());
     blockIdx = blocks.back();
-    std::fill(shared.begin(), shared.end(), 0xff);
+    std::fill(shared.begin(), shared.end(), kPoison);
+    for (const auto& variable : variables) std::ranges::fill(variable, kPoison);
     run_block();
   }
 }

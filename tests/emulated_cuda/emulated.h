@@ -15,7 +15,7 @@
 #define __host__
 #define __global__
 #define __launch_bounds__(...)
-#define __shared__ static  // one block runs at a time
+#define __shared__ static  // see shared_variables.h
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
@@ -44,9 +44,9 @@ extern dim3 blockDim, gridDim;
 
 namespace emulated {
 
-// Runs the blocks one after the other, in random order. Dynamic shared memory is NaN at first; a
-// __shared__ variable holds what the block before has left.
-void run(dim3 grid, dim3 block, int shared_bytes, const std::function<void()>& thread);
+// Runs the blocks one after the other, in random order. The shared memory of each is NaN at first.
+void run(const void* kernel, dim3 grid, dim3 block, int shared_bytes,
+         const std::function<void()>& thread);
 unsigned char* dynamic_shared();
 
 // Waits until every lane of the warp has called it; `mask` names these lanes. The value of lane i,

@@ -159,7 +159,7 @@ void launch(const Launch& launch, cudaStream_t stream, Work thread) {
   ++device().counts.launches;
   static_cast<void>(
       enqueue(stream, ItemKind::kKernel, launch.kernel, [launch, thread = std::move(thread)] {
-        run(launch.grid, launch.block, launch.shared_bytes, thread);
+        run(launch.kernel, launch.grid, launch.block, launch.shared_bytes, thread);
       }));
 }
 

@@ -8,6 +8,23 @@
 #include "tests/support/ops_support.h"
 
 namespace pagedinfer {
+namespace kernels {
+namespace {
+
+// Writes what the memory of its block holds before anything is written to it.
+template <class T>
+void read_unwritten_kernel(int* to) {
+  __shared__ T alone, several[3];
+  auto* const dynamic = reinterpret_cast<T*>(dynamic_shared());
+  if (threadIdx.x == 0) {
+    to[blockIdx.x] = std::max({int{alone}, int{several[2]}, int{*dynamic}});
+    alone = several[2] = *dynamic = 7;
+  }
+}
+
+}  // namespace
+}  // namespace kernels
+
 namespace {
 
 constexpr int kCount = 100;
@@ -164,6 +181,20 @@ TEST_CASE("emulated: launches are refused that a GPU refuses") {
   CHECK(answer({1, 1, 1}, 100, most) == cudaSuccess);
   CHECK(answer({1, 1, 1}, 100, most + 1) == cudaErrorInvalidValue);
   CHECK(cudaFuncSetAttribute(add_kernel, attribute, most + 1) == cudaErrorInvalidValue);
+}
+
+TEST_CASE("emulated: shared memory has no block's numbers when the next one begins") {
+  Bench bench;
+  const auto check_unwritten = [&](auto zero) {
+    CHECK(bench.send(0) == cudaSuccess);
+    kernels::launch_kernel(kernels::read_unwritten_kernel<decltype(zero)>, dim3(kCount), dim3(40),
+                           64, bench.stream, bench.device);
+    CHECK(bench.fetch() == cudaSuccess);
+    CHECK(cudaStreamSynchronize(bench.stream) == cudaSuccess);
+    CHECK(bench.host_has(-1));
+  };
+  check_unwritten(int{});
+  check_unwritten(int8_t{});
 }
 
 TEST_CASE("emulated: a copy stays inside an allocation, which is NaN at first") {
