@@ -78,18 +78,27 @@ enum class Arrival { kAtOnce, kAnyTime, kWhenWaitedFor };
 
 constexpr size_t kStackBytes = 64 << 10;
 constexpr unsigned char kPoison = 0xff;
-std::vector<std::unique_ptr<char[]>> stacks;
-std::vector<Fiber> fibers;
-std::vector<WarpState> warps;
-std::vector<std::vector<Copy>> copies;  // that have not arrived, of each thread
-Arrival arrival;
-// A random order alone keeps warps close together. One that runs ahead of the others, or behind
-// them, shows what is read before it is written and what is overwritten before it is read. Some
-// blocks have none.
-int early_warp, late_warp;
-std::vector<int> ready[3];  // threads that may run: of the early warp, of others, of the late warp
-std::vector<unsigned char> shared;
-int current, live, at_barrier;
+struct Block {
+  uint3 index = {};
+  std::vector<std::unique_ptr<char[]>> stacks = {};
+  std::vector<Fiber> fibers = {};
+  std::vector<WarpState> warps = {};
+  std::vector<std::vector<Copy>> copies = {};  // that have not arrived, of each thread
+  Arrival arrival = Arrival::kAtOnce;
+  // A random order alone keeps warps close together. One that runs ahead of the others, or behind
+  // them, shows what is read before it is written and what is overwritten before it is read. Some
+  // blocks have none.
+  int early_warp = 0, late_warp = 0;
+  // Threads that may run: of the early warp, of others, of the late warp.
+  std::vector<int> ready[3] = {};
+  std::vector<unsigned char> shared = {};  // that is dynamic
+  int live = 0, at_barrier = 0;            // threads
+  bool has_counted = false;                // by an atomic operation
+};
+Block block;    // runs
+Block stopped;  // in its middle, while others run to their end
+int current;
+const SharedVariables* variables;  // of the kernel
 // For the sanitizer. Two barriers: threads may come to the next one before all have left the first.
 char block_start, block_end, barrier[2];
 void* scheduler;
@@ -100,6 +109,8 @@ size_t next_random() {
   random_state = random_state * 6364136223846793005u + 1442695040888963407u;
   return random_state >> 33;
 }
+// Of fewer bits than max_bits, and as often of few as of many.
+size_t next_size(int max_bits) { return next_random() % (size_t{1} << next_random() % max_bits); }
 
 [[noreturn]] void fail(const char* what) {
   std::fprintf(stderr, "%s\n", what);
@@ -107,7 +118,7 @@ size_t next_random() {
 }
 
 void make_ready(int i) {
-  ready[i / 32 == early_warp ? 0 : i / 32 == late_warp ? 2 : 1].push_back(i);
+  block.ready[i / 32 == block.early_warp ? 0 : i / 32 == block.late_warp ? 2 : 1].push_back(i);
 }
 // Removes a random one.
 template <class T>
@@ -126,24 +137,24 @@ void arrive(const Copy& copy) {
 void wait() {
   const int self = current;
   races::switch_to(-1);
-  emulated_switch(&fibers[self].stack_top, scheduler);
+  emulated_switch(&block.fibers[self].stack_top, scheduler);
 }
 
 void wake(int first, int end, Waits which) {
-  for (int i = first; i < end && i < static_cast<int>(fibers.size()); ++i) {
-    if (fibers[i].waits != which) continue;
-    fibers[i].waits = Waits::kNot;
+  for (int i = first; i < end && i < static_cast<int>(block.fibers.size()); ++i) {
+    if (block.fibers[i].waits != which) continue;
+    block.fibers[i].waits = Waits::kNot;
     make_ready(i);
   }
 }
 // Releases the barrier if all threads of the block that still run wait at it.
 void wake_block() {
-  if (at_barrier == 0 || at_barrier < live) return;
-  at_barrier = 0;
-  wake(0, static_cast<int>(fibers.size()), Waits::kForBlock);
+  if (block.at_barrier == 0 || block.at_barrier < block.live) return;
+  block.at_barrier = 0;
+  wake(0, static_cast<int>(block.fibers.size()), Waits::kForBlock);
 }
 void wake_warp(int warp) {
-  WarpState& w = warps[warp];
+  WarpState& w = block.warps[warp];
   if (w.arrived == 0 || w.arrived < std::popcount(w.lanes)) return;
   w.arrived = 0;
   wake(warp * 32, warp * 32 + 32, Waits::kForWarp);
@@ -153,89 +164,124 @@ void begin_fiber() {
   races::acquire(&block_start);
   (*body)();
   races::release(&block_end);
-  fibers[current].waits = Waits::kEnded;
-  --live;
-  warps[current / 32].lanes &= ~(1u << current % 32);
+  block.fibers[current].waits = Waits::kEnded;
+  --block.live;
+  block.warps[current / 32].lanes &= ~(1u << current % 32);
   wake_block();
   wake_warp(current / 32);
   wait();
   std::abort();
 }
 
-void run_block() {
+void begin(uint3 index, int shared_bytes) {
+  block.index = index;
+  block.shared.assign(static_cast<size_t>(shared_bytes) + 128, kPoison);
+  for (const auto& variable : *variables) std::ranges::fill(variable, kPoison);
   const int n = static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
-  while (static_cast<int>(stacks.size()) < n) {
-    stacks.push_back(std::make_unique<char[]>(kStackBytes));
+  while (static_cast<int>(block.stacks.size()) < n) {
+    block.stacks.push_back(std::make_unique<char[]>(kStackBytes));
   }
-  fibers.assign(n, {});
-  warps.assign((n + 31) / 32, {});
-  copies.resize(n);
-  for (auto& of_thread : copies) of_thread.clear();
-  for (auto& threads : ready) threads.clear();
-  early_warp = static_cast<int>(next_random() % (warps.size() + 2));
-  late_warp = static_cast<int>(next_random() % (warps.size() + 2));
-  arrival = races::are_seen() ? Arrival::kWhenWaitedFor : static_cast<Arrival>(next_random() % 3);
-  live = n, at_barrier = 0;
+  block.fibers.assign(n, {});
+  block.warps.assign((n + 31) / 32, {});
+  block.copies.resize(n);
+  for (auto& of_thread : block.copies) of_thread.clear();
+  for (auto& threads : block.ready) threads.clear();
+  block.early_warp = static_cast<int>(next_random() % (block.warps.size() + 2));
+  block.late_warp = static_cast<int>(next_random() % (block.warps.size() + 2));
+  block.arrival =
+      races::are_seen() ? Arrival::kWhenWaitedFor : static_cast<Arrival>(next_random() % 3);
+  block.live = n, block.at_barrier = 0, block.has_counted = false;
   for (int i = 0; i < n; ++i) {
     const unsigned u = static_cast<unsigned>(i);
-    fibers[i].index = {u % blockDim.x, u / blockDim.x % blockDim.y, 0};
-    warps[i / 32].lanes |= 1u << i % 32;
+    block.fibers[i].index = {u % blockDim.x, u / blockDim.x % blockDim.y, 0};
+    block.warps[i / 32].lanes |= 1u << i % 32;
     // At different offsets within a page, so that the stacks do not share cache sets.
     const auto top =
-        reinterpret_cast<uintptr_t>(stacks[i].get() + kStackBytes) / 64 * 64 - i % 61 * 64;
+        reinterpret_cast<uintptr_t>(block.stacks[i].get() + kStackBytes) / 64 * 64 - i % 61 * 64;
     void** stack = reinterpret_cast<void**>(top);
     *--stack = nullptr;
     *--stack = reinterpret_cast<void*>(&begin_fiber);
     for (int r = 0; r < 6; ++r) *--stack = nullptr;
-    fibers[i].stack_top = stack;
+    block.fibers[i].stack_top = stack;
     make_ready(i);
   }
   races::release(&block_start);
-  while (live > 0) {
-    const auto from = std::ranges::find_if(ready, [](const auto& some) { return !some.empty(); });
-    if (from == std::end(ready)) fail("a block waits for threads that wait for something else");
+}
+
+// Lets the block run to its end, or until it is to stop: behind a turn of one of its threads.
+template <class Stops>
+void go_on(Stops stops) {
+  blockIdx = block.index;
+  while (block.live > 0 && !stops()) {
+    const auto from =
+        std::ranges::find_if(block.ready, [](const auto& some) { return !some.empty(); });
+    if (from == std::end(block.ready)) {
+      fail("a block waits for threads that wait for something else");
+    }
     current = take_any(*from);
-    if (arrival == Arrival::kAnyTime) {
-      auto& of_thread = copies[next_random() % copies.size()];
+    if (block.arrival == Arrival::kAnyTime) {
+      auto& of_thread = block.copies[next_random() % block.copies.size()];
       if (!of_thread.empty()) arrive(take_any(of_thread));
     }
-    threadIdx = fibers[current].index;
+    threadIdx = block.fibers[current].index;
     races::switch_to(current);
-    emulated_switch(&scheduler, fibers[current].stack_top);
+    emulated_switch(&scheduler, block.fibers[current].stack_top);
   }
-  races::acquire(&block_end);
+  if (block.live == 0) races::acquire(&block_end);
 }
 
 }  // namespace
 
-void run(const void* kernel, dim3 grid, dim3 block, int shared_bytes,
+void run(const void* kernel, dim3 grid, dim3 threads, int shared_bytes,
          const std::function<void()>& thread) {
-  const SharedVariables& variables = shared_variables_of(kernel);
-  gridDim = grid, blockDim = block, body = &thread;
-  shared.resize(static_cast<size_t>(shared_bytes) + 128);
+  gridDim = grid, blockDim = threads, body = &thread;
+  variables = &shared_variables_of(kernel);
   std::vector<uint3> blocks;
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) blocks.push_back({x, y, z});
     }
   }
-  for (; !blocks.empty(); blocks.pop_back()) {
-    std::swap(blocks[next_random() % blocks.size()], blocks.back());
-    blockIdx = blocks.back();
-    std::fill(shared.begin(), shared.end(), kPoison);
-    for (const auto& variable : variables) std::ranges::fill(variable, kPoison);
-    run_block();
+  const auto never = [] { return false; };
+  // An atomic operation may tell other blocks of something that is not so yet.
+  const auto when_it_has_counted = [] { return block.has_counted; };
+  while (!blocks.empty()) {
+    begin(take_any(blocks), shared_bytes);
+    // The sanitizer does not know how counters in global memory order blocks.
+    if (!blocks.empty() && !races::are_seen() && next_random() % 2 == 0) {
+      if (next_random() % 2 == 0) {
+        go_on(when_it_has_counted);
+      } else {
+        go_on([turns = next_size(16)]() mutable { return turns-- == 0; });
+      }
+      if (block.live > 0) {
+        std::vector<unsigned char> kept;
+        for (const auto& one : *variables) kept.insert(kept.end(), one.begin(), one.end());
+        std::swap(block, stopped);
+        for (size_t more = std::min(1 + next_size(8), blocks.size()); more > 0; --more) {
+          begin(take_any(blocks), shared_bytes);
+          go_on(never);
+        }
+        std::swap(block, stopped);
+        auto from = kept.cbegin();
+        for (const auto& one : *variables) {
+          std::copy_n(from, one.size(), one.begin());
+          from += std::ssize(one);
+        }
+      }
+    }
+    go_on(never);
   }
 }
 
 unsigned char* dynamic_shared() {
-  return reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(shared.data()) + 127) / 128 *
-                                          128);
+  return reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(block.shared.data()) + 127) /
+                                          128 * 128);
 }
 
 const char* exchange(unsigned mask, const void* mine, size_t bytes) {
-  Fiber& self = fibers[current];
-  WarpState& warp = warps[current / 32];
+  Fiber& self = block.fibers[current];
+  WarpState& warp = block.warps[current / 32];
   if (bytes > 64) std::abort();
   if ((mask & warp.lanes) != warp.lanes) fail("a warp exchanges values without some of its lanes");
   if (warp.arrived > 0 && bytes != warp.bytes) fail("lanes of a warp meet at different exchanges");
@@ -251,16 +297,18 @@ const char* exchange(unsigned mask, const void* mine, size_t bytes) {
   return slots[0];
 }
 
+void count() { block.has_counted = true; }
+
 void copy_async(void* to, const void* from, size_t bytes, bool valid) {
-  const Copy copy = {to, from, bytes, valid, fibers[current].copy_group};
+  const Copy copy = {to, from, bytes, valid, block.fibers[current].copy_group};
   races::write(to, bytes);  // the other time at which it may happen is when it is waited for
-  if (arrival == Arrival::kAtOnce) return arrive(copy);
-  copies[current].push_back(copy);
+  if (block.arrival == Arrival::kAtOnce) return arrive(copy);
+  block.copies[current].push_back(copy);
 }
-void commit_copies() { ++fibers[current].copy_group; }
+void commit_copies() { ++block.fibers[current].copy_group; }
 void wait_for_copies(int max_pending) {
-  std::erase_if(copies[current], [&](const Copy& copy) {
-    if (copy.group >= fibers[current].copy_group - max_pending) return false;
+  std::erase_if(block.copies[current], [&](const Copy& copy) {
+    if (copy.group >= block.fibers[current].copy_group - max_pending) return false;
     arrive(copy);
     return true;
   });
@@ -269,11 +317,11 @@ void wait_for_copies(int max_pending) {
 }  // namespace emulated
 
 void __syncthreads() {
-  emulated::Fiber& self = emulated::fibers[emulated::current];
+  emulated::Fiber& self = emulated::block.fibers[emulated::current];
   char* const barrier = &emulated::barrier[self.barriers++ % 2];
   emulated::races::release(barrier);
   self.waits = emulated::Waits::kForBlock;
-  ++emulated::at_barrier;
+  ++emulated::block.at_barrier;
   emulated::wake_block();
   emulated::wait();
   emulated::races::acquire(barrier);

@@ -44,8 +44,9 @@ extern dim3 blockDim, gridDim;
 
 namespace emulated {
 
-// Runs the blocks one after the other, in random order. The shared memory of each is NaN at first.
-void run(const void* kernel, dim3 grid, dim3 block, int shared_bytes,
+// Runs the blocks in random order, one at a time. Many stop in their middle while others run. The
+// shared memory of each is NaN at first.
+void run(const void* kernel, dim3 grid, dim3 threads, int shared_bytes,
          const std::function<void()>& thread);
 unsigned char* dynamic_shared();
 
@@ -59,6 +60,8 @@ T from_lane(const char* all, int lane) {
   std::memcpy(&value, all + 64 * lane, sizeof value);
   return value;
 }
+
+void count();  // an atomic operation comes next
 
 // Starts a copy, or a filling with zeros, that belongs to the thread's open group. It happens at
 // any time until it is waited for.
@@ -108,6 +111,7 @@ T __ldcg(const T* from) {
 inline void __threadfence() {}
 template <class T>
 T atomicAdd(T* at, T x) {
+  emulated::count();
   return std::atomic_ref(*at).fetch_add(x, std::memory_order_relaxed);
 }
 template <class T>

@@ -6,10 +6,10 @@
 // results. New memory is NaN in bfloat16, float16 and float32, and an inaccessible page follows it.
 // Launches and calls that a device refuses, or that it refuses during a capture, are refused.
 //
-// It does not show speed, thread blocks that run at the same time, the delay until an error is
-// reported, or reads outside a tensor but inside the same allocation. The null stream always
-// synchronizes. There is one device, and its memory is host memory: host code that reads it
-// directly is not detected.
+// It does not show speed, accesses to memory that other threads see in another order, which fences
+// prevent, the delay until an error is reported, or reads outside a tensor but inside the same
+// allocation. The null stream always synchronizes. There is one device, and its memory is host
+// memory: host code that reads it directly is not detected.
 #pragma once
 
 #include <cstdint>

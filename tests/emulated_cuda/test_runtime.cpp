@@ -22,6 +22,26 @@ void read_unwritten_kernel(int* to) {
   }
 }
 
+// The blocks that have begun and not ended, and those that began while others ran.
+struct Running {
+  int now, together;
+};
+// Counts blocks whose own memory others have changed.
+void keep_memory_kernel(Running* running, int* num_changed) {
+  __shared__ int number;
+  int* const numbers = reinterpret_cast<int*>(dynamic_shared());
+  if (threadIdx.x == 0) {
+    if (atomicAdd(&running->now, 1) > 0) ++running->together;
+    number = static_cast<int>(blockIdx.x);
+  }
+  numbers[threadIdx.x] = static_cast<int>(blockIdx.x);
+  for (int i = 0; i < 20; ++i) __syncthreads();
+  const int own = static_cast<int>(blockIdx.x);
+  if (number != own || numbers[threadIdx.x] != own) atomicAdd(num_changed, 1);
+  __syncthreads();
+  if (threadIdx.x == 0) atomicAdd(&running->now, -1);
+}
+
 }  // namespace
 }  // namespace kernels
 
@@ -195,6 +215,21 @@ TEST_CASE("emulated: shared memory has no block's numbers when the next one begi
   };
   check_unwritten(int{});
   check_unwritten(int8_t{});
+}
+
+TEST_CASE("emulated: a block may stop in its middle while others run, and keeps its memory") {
+  Bench bench;
+  CHECK(bench.send(0) == cudaSuccess);
+  auto* const running = reinterpret_cast<kernels::Running*>(bench.device);
+  kernels::launch_kernel(kernels::keep_memory_kernel, dim3(400), dim3(64), 64 * sizeof(int),
+                         bench.stream, running, bench.device + 2);
+  CHECK(bench.fetch() == cudaSuccess);
+  CHECK(cudaStreamSynchronize(bench.stream) == cudaSuccess);
+  const auto [num_running, num_together, num_changed] =
+      std::to_array({bench.host[0], bench.host[1], bench.host[2]});
+  CHECK(num_running == 0);
+  CHECK(num_together > 50);
+  CHECK(num_changed == 0);
 }
 
 TEST_CASE("emulated: a copy stays inside an allocation, which is NaN at first") {
