@@ -60,6 +60,7 @@ cudaError_t answer(cudaError_t error) {
 
 cudaError_t enter() {
   Device& d = device();
+  if (d.settings.is_taken) return answer(cudaErrorDevicesUnavailable);
   if (d.calls_until_fault >= 0 && d.calls_until_fault-- == 0) return answer(d.fault);
   if (d.calls_until_lost < 0) return cudaSuccess;
   if (d.calls_until_lost > 0) return --d.calls_until_lost, cudaSuccess;

@@ -48,7 +48,7 @@ namespace emulated {
 
 struct Device {
   std::recursive_mutex mutex = {};
-  Settings settings = {};
+  Settings settings = settings_of_environment();
   Counts counts = {};
   std::vector<std::unique_ptr<CUstream_st>> streams = {};
   cudaError_t last_error = cudaSuccess;

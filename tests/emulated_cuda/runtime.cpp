@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
 
 #include "queue.h"
 
@@ -14,9 +17,28 @@ using emulated::device;
 
 namespace emulated {
 
-int shared_memory_of_environment() {
-  const char* const kib = std::getenv("PAGEDINFER_EMULATED_SHARED_KIB");
-  return (kib == nullptr ? 227 : std::atoi(kib)) << 10;
+Settings settings_of_environment() {
+  Settings settings;
+  const char* const text = std::getenv("PAGEDINFER_EMULATED");
+  std::istringstream words(text == nullptr ? "" : text);
+  std::string name;
+  for (int value = 0; std::getline(words >> std::ws, name, '=') && words >> value;) {
+    if (name == "shared_kib") {
+      settings.shared_memory = value << 10;
+    } else if (name == "refuses_graphs") {
+      settings.refuses_graphs = value != 0;
+    } else if (name == "is_taken") {
+      settings.is_taken = value != 0;
+    } else if (name == "algorithms_refused") {
+      settings.algorithms_refused = value;
+    } else if (name == "lacks_attributes") {
+      settings.lacks_attributes = value != 0;
+    } else {
+      std::fprintf(stderr, "PAGEDINFER_EMULATED: there is no %s\n", name.c_str());
+      std::abort();
+    }
+  }
+  return settings;
 }
 
 cudaError_t refuse_in_capture() {

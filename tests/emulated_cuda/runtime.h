@@ -20,18 +20,15 @@
 
 namespace emulated {
 
-// Of a thread block, at most: 227 KiB, or what the environment says. Cards of 8.6, 8.9 and 12.0
-// have 99.
-int shared_memory_of_environment();
-
 struct Settings {
   uint64_t seed = 1;                          // of the moments at which queued work runs
   int64_t memory = int64_t{256} << 30;        // bytes; pages are allocated when they are touched
   int64_t pinned_memory = int64_t{64} << 30;  // of the host, in one piece
-  int shared_memory = shared_memory_of_environment();
+  int shared_memory = 227 << 10;  // of a thread block, at most; cards of 8.6, 8.9 and 12.0 have 99
   int num_devices = 1;
   int driver_version = 13000;   // 0: there is none
   bool refuses_graphs = false;  // no graph can be instantiated
+  bool is_taken = false;        // another program has the device for itself
   // Of cuBLAS: algorithms that the heuristic finds, and what it answers.
   int algorithms_found = 8, heuristic_status = 0;
   // Algorithms that fail when they multiply: the first ones found, those on tensor cores, and those
@@ -54,6 +51,9 @@ struct Settings {
   double product_ms = 0;
 };
 Settings& settings();
+// What the environment sets: PAGEDINFER_EMULATED="NAME=NUMBER ...". shared_kib is the shared memory
+// in KiB; some other settings have their own names.
+Settings settings_of_environment();
 
 // Restores the settings.
 struct KeptSettings {

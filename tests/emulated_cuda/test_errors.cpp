@@ -34,13 +34,13 @@ std::string thrown_if(cudaError_t answer, const std::function<void()>& action) {
 }  // namespace
 
 TEST_CASE("emulated: a GPU that others hold is not lost") {
-  constexpr const char* kSays =
-      ": CUDA-capable device(s) is/are busy or unavailable (cudaErrorDevicesUnavailable)";
   const auto start = [] { make_gpu(ModelSpec{}, {}); };
   CHECK(thrown_if(cudaErrorDevicesUnavailable, start) ==
-        std::string("the GPU refused: to choose a GPU") + kSays);
+        "emulated GPU is held by another program, or closed to all of them (CUDA-capable device(s) "
+        "is/are busy or unavailable)");
   CHECK(thrown_if(cudaSuccess, start) == "");
-  CHECK(thrown_if(cudaErrorIllegalAddress, start).starts_with("lost: the GPU was lost: to choose"));
+  CHECK(thrown_if(cudaErrorIllegalAddress, start) ==
+        "emulated GPU does not start: an illegal memory access was encountered");
   // An error that says nothing of the device: what the device says then decides.
   const auto fail = [] { check_cuda(cudaErrorUnknown, "a call"); };
   CHECK(thrown_if(cudaErrorDevicesUnavailable, fail).starts_with("the GPU refused: a call: "));

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "tests/support/e2e.h"
@@ -53,6 +54,21 @@ std::string without_scores(std::string records) {
   }
   return records;
 }
+
+// Settings of the emulated device for the programs that a test starts.
+class ProgramSettings {
+ public:
+  explicit ProgramSettings(const std::string& more) {
+    setenv(kName, (before_ + " " + more).c_str(), 1);
+  }
+  ~ProgramSettings() { setenv(kName, before_.c_str(), 1); }
+  ProgramSettings(const ProgramSettings&) = delete;
+  ProgramSettings& operator=(const ProgramSettings&) = delete;
+
+ private:
+  static constexpr const char* kName = "PAGEDINFER_EMULATED";
+  const std::string before_ = std::getenv(kName) == nullptr ? "" : std::getenv(kName);
+};
 
 }  // namespace
 
@@ -182,6 +198,22 @@ TEST_CASE("emulated: the summary and the state of a run hold the choice of algor
   const auto free = run("free", {});
   CHECK(!free.has("/config/gpu"));
   CHECK(!std::filesystem::is_empty(dir / "cache"));
+}
+
+TEST_CASE("emulated: a GPU that another program holds leaves a run to the CPU, with a note") {
+  const std::string line = "{\"prompt\": \"Nora\", \"max_tokens\": 2}\n";
+  const Answers cpu = answer(line, {"--device", "cpu"});
+  const ProgramSettings settings("is_taken=1");
+  const std::string problem = "emulated GPU is held by another program, or closed to all of them";
+  const Answers chosen = answer(line, {"--device", "auto"});
+  CHECK(chosen.exit_code == 0);
+  CHECK(chosen.out == cpu.out);
+  CHECK(chosen.err.find("note: the GPU is not used: " + problem) != std::string::npos);
+  const Ended asked = run({"--device", "cuda", "--input", "-", "--output", "-"}, line);
+  CHECK(asked.exit_code == 1);
+  CHECK(asked.out == "");
+  CHECK(asked.err.find("--device cuda: " + problem) != std::string::npos);
+  CHECK(asked.err.find("; --device cpu works without") != std::string::npos);
 }
 
 TEST_CASE("emulated: without a usable cuBLAS a run stays on the CPU and says why") {

@@ -116,6 +116,15 @@ std::string cuda_problem() {
     return fmt::format("{}: compute capability {}.{}, needed is {}.0", properties.name,
                        properties.major, properties.minor, kMinCapability);
   }
+  const cudaError_t started = cudaSetDevice(0);
+  static_cast<void>(cudaGetLastError());
+  if (started == cudaErrorDevicesUnavailable) {
+    return fmt::format("{} is held by another program, or closed to all of them ({})",
+                       properties.name, cudaGetErrorString(started));
+  }
+  if (started != cudaSuccess) {
+    return fmt::format("{} does not start: {}", properties.name, cudaGetErrorString(started));
+  }
   return CublasLt::problem();
 }
 

@@ -45,7 +45,8 @@ class CudaOps : public Ops {
   virtual void write(const void* from, Tensor to) = 0;
 };
 
-// "" if a GPU can be used, else what is missing: a build with CUDA, a driver, a device, cuBLAS.
+// "" if a GPU can be used, else what is missing: a build with CUDA, a driver, a device that starts,
+// cuBLAS. Starts the device.
 std::string cuda_problem();
 
 // Whether there is a GPU, usable or not. A build without CUDA sees none.
