@@ -200,6 +200,21 @@ TEST_CASE("emulated: the summary and the state of a run hold the choice of algor
   CHECK(!std::filesystem::is_empty(dir / "cache"));
 }
 
+TEST_CASE("emulated: what fails on a GPU and has a way round it changes no byte of a run") {
+  const Words flags = {"--device",          "cuda", "--deterministic", "--num-blocks", "50",
+                       "--max-step-tokens", "64"};
+  const Answers expected = answer(lines_of(false), flags);
+  CHECK(expected.records.size() == 8);
+  for (const std::string fails :
+       {"refuses_graphs=1", "algorithms_refused=1", "lacks_attributes=1"}) {
+    const ProgramSettings settings(fails);
+    const Answers found = answer(lines_of(false), flags);
+    INFO(fails, found.err);
+    CHECK(found.exit_code == expected.exit_code);
+    CHECK(found.out == expected.out);
+  }
+}
+
 TEST_CASE("emulated: a GPU that another program holds leaves a run to the CPU, with a note") {
   const std::string line = "{\"prompt\": \"Nora\", \"max_tokens\": 2}\n";
   const Answers cpu = answer(line, {"--device", "cpu"});
