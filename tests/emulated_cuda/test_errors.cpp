@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "ops/cuda/device_error.h"
 #include "ops/cuda/graph_capture.h"
+#include "ops/cuda/product_library.h"
 #include "tests/emulated_cuda/runtime.h"
 #include "tests/support/cuda_support.h"
 
@@ -45,6 +46,41 @@ TEST_CASE("emulated: a GPU that others hold is not lost") {
   const auto fail = [] { check_cuda(cudaErrorUnknown, "a call"); };
   CHECK(thrown_if(cudaErrorDevicesUnavailable, fail).starts_with("the GPU refused: a call: "));
   CHECK(thrown_if(cudaErrorIllegalAddress, fail).starts_with("lost: the GPU was lost: a call: "));
+}
+
+TEST_CASE("emulated: a trial that fails is the algorithm's fault, unless the GPU is lost") {
+  constexpr int64_t kRows = 4, kN = 8, kK = 16, kBytes = kRows * kN * kK * 4;
+  const CudaStream stream = make_stream();
+  const DeviceBytes x = take_device(kBytes, "for a test"),
+                    weight = take_device(kBytes, "for a test"),
+                    out = take_device(kBytes, "for a test"),
+                    workspace = take_device(kProductWorkspaceBytes, "for a test");
+  ProductLibrary library;
+  const ProductKey key = {.n = kN,
+                          .k = kK,
+                          .in = DType::kF32,
+                          .out = DType::kF32,
+                          .x_stride = kK,
+                          .weight_stride = kK,
+                          .out_stride = kN,
+                          .x_alignment = 256,
+                          .weight_alignment = 256,
+                          .out_alignment = 256};
+  const ProductLibrary::Layouts layouts = library.describe(key);
+  const auto proposed = library.propose(key, layouts, kRows, AlgorithmRule::kUnsplit);
+  REQUIRE(!proposed.empty());
+  const auto runs = [&] {
+    return library.try_multiply(layouts, {x.get(), weight.get(), out.get(), kRows, workspace.get()},
+                                proposed.front(), stream.get());
+  };
+  CHECK(runs());
+  for (const cudaError_t error : {cudaErrorInvalidConfiguration, cudaErrorLaunchOutOfResources}) {
+    emulated::fail_once(0, error);
+    CHECK(!runs());
+    CHECK(runs());
+  }
+  CHECK(
+      thrown_if(cudaErrorIllegalAddress, [&] { static_cast<void>(runs()); }).starts_with("lost: "));
 }
 
 TEST_CASE("emulated: a graph that cannot be instantiated is an error that leaves nothing behind") {

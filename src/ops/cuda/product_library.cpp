@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "core/check.h"
+#include "core/error.h"
 
 namespace pagedinfer {
 namespace {
@@ -166,30 +167,27 @@ bool ProductLibrary::accepts(const Layouts& layouts, int64_t rows,
          found.workspaceSize <= static_cast<size_t>(kProductWorkspaceBytes);
 }
 
-cublasStatus_t ProductLibrary::queue(const Layouts& layouts, const Operands& operands,
-                                     const ProductAlgorithm& algorithm, cudaStream_t stream) const {
+void ProductLibrary::multiply(const Layouts& layouts, const Operands& operands,
+                              const ProductAlgorithm& algorithm, cudaStream_t stream) const {
   set_rows(layouts, operands.rows);
   const auto packed = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
   const float one = 1.0f, zero = 0.0f;
-  return lt_.matmul(handle_, operation_, &one, operands.weight, layouts.weight, operands.x,
-                    layouts.x, &zero, operands.out, layouts.out, operands.out, layouts.out, &packed,
-                    operands.workspace, kProductWorkspaceBytes, stream);
-}
-
-void ProductLibrary::multiply(const Layouts& layouts, const Operands& operands,
-                              const ProductAlgorithm& algorithm, cudaStream_t stream) const {
-  lt_.check(queue(layouts, operands, algorithm, stream), "a product");
+  lt_.check(lt_.matmul(handle_, operation_, &one, operands.weight, layouts.weight, operands.x,
+                       layouts.x, &zero, operands.out, layouts.out, operands.out, layouts.out,
+                       &packed, operands.workspace, kProductWorkspaceBytes, stream),
+            "a product");
 }
 
 bool ProductLibrary::try_multiply(const Layouts& layouts, const Operands& operands,
                                   const ProductAlgorithm& algorithm, cudaStream_t stream) const {
-  const cublasStatus_t status = queue(layouts, operands, algorithm, stream);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
-      status == CUBLAS_STATUS_ARCH_MISMATCH) {
+  try {
+    multiply(layouts, operands, algorithm, stream);
+    return true;
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const Error&) {
     return false;
   }
-  lt_.check(status, "a trial of an algorithm");
-  return true;
 }
 
 }  // namespace pagedinfer

@@ -64,7 +64,8 @@ class ProductLibrary {
   // Queues a product.
   void multiply(const Layouts& layouts, const Operands& operands, const ProductAlgorithm& algorithm,
                 cudaStream_t stream) const;
-  // The same; false if the library refuses the algorithm, which accepts() does not rule out.
+  // The same; false if it fails with this algorithm, which accepts() does not rule out. Throws
+  // DeviceLost.
   [[nodiscard]] bool try_multiply(const Layouts& layouts, const Operands& operands,
                                   const ProductAlgorithm& algorithm, cudaStream_t stream) const;
 
@@ -72,8 +73,6 @@ class ProductLibrary {
   void set_rows(const Layouts& layouts, int64_t rows) const;
   bool uses_tensor_cores(const ProductAlgorithm& algorithm) const;
   bool is_unsplit(const ProductAlgorithm& algorithm) const;
-  cublasStatus_t queue(const Layouts& layouts, const Operands& operands,
-                       const ProductAlgorithm& algorithm, cudaStream_t stream) const;
 
   const CublasLt lt_;
   cublasLtHandle_t handle_ = nullptr;
