@@ -74,7 +74,12 @@ def steps(program: str, work: pathlib.Path) -> None:
                        floor=floor, steps=len(intervals), most=round(max(intervals), 3))
 
 
-def gaps(program: str, work: pathlib.Path, batches=(1, 64, 256) if not SMALL else (1, 3)) -> None:
+def gaps(program: str, work: pathlib.Path) -> None:
+    warm(program, work, LLAMA)
+    gaps_of(program, work, (1, 64, 256) if not SMALL else (1, 3))
+
+
+def gaps_of(program: str, work: pathlib.Path, batches: tuple[int, ...]) -> None:
     for batch in batches:
         prompts = write_prompts(work / "gaps.jsonl",
                                 random_prompts(batch, 480 if not SMALL else 20))
@@ -90,10 +95,11 @@ def first(program: str, work: pathlib.Path) -> None:
     if SMALL:
         steps(program, work)  # the peaks that --profile measures take the emulated device minutes
     else:
-        gaps(program, work, (64,))
+        gaps_of(program, work, (64,))  # without the time that warm() takes
 
 
 def prefill(program: str, work: pathlib.Path) -> None:
+    warm(program, work, LLAMA)
     count, length = (128, 2048) if not SMALL else (60, 48)
     prompts = write_prompts(work / "prefill.jsonl", random_prompts(count, length))
     summary = run(program, prompts, work / "prefill.out",
