@@ -12,7 +12,7 @@
 
 namespace pagedinfer {
 
-struct AttentionShape {
+struct AttentionCase {
   int heads, kv_heads, dim, window;
   DType cache;
   float softcap = 0.0f;
@@ -24,7 +24,7 @@ struct AttentionSequence {
   int tokens;
   std::vector<float> q, k, v;  // (tokens, heads * dim); (tokens, kv_heads * dim) each
 
-  AttentionSequence(Random& random, const AttentionShape& shape, int num_tokens)
+  AttentionSequence(Random& random, const AttentionCase& shape, int num_tokens)
       : tokens(num_tokens),
         q(random.normals(static_cast<size_t>(tokens) * shape.heads * shape.dim, 2)),
         k(random.normals(static_cast<size_t>(tokens) * shape.kv_heads * shape.dim)),
@@ -55,7 +55,7 @@ class AttentionSteps {
   };
 
   // A chunk of 0 means random sizes.
-  AttentionSteps(Random& random, const AttentionShape& shape,
+  AttentionSteps(Random& random, const AttentionCase& shape,
                  std::span<const AttentionSequence> sequences, int block_size, int chunk)
       : random_(random),
         shape_(shape),
@@ -143,7 +143,7 @@ class AttentionSteps {
   }
 
   Random& random_;
-  const AttentionShape shape_;
+  const AttentionCase shape_;
   const std::span<const AttentionSequence> sequences_;
   const int block_size_, chunk_;
   int max_blocks_ = 1;
@@ -153,7 +153,7 @@ class AttentionSteps {
 
 // The output of each sequence. Cache positions that no token was written to, and positions that
 // have left the window, are NaN, so that a read of them shows.
-inline std::vector<std::vector<float>> run_attention(Random& random, const AttentionShape& shape,
+inline std::vector<std::vector<float>> run_attention(Random& random, const AttentionCase& shape,
                                                      std::span<const AttentionSequence> sequences,
                                                      const AttentionRun& how) {
   const auto ops = make_cpu_ops({.isa = how.isa, .num_threads = how.threads});

@@ -28,7 +28,7 @@ float capped(float x, float cap) {
 
 // What attention reads of a sequence.
 struct Stored {
-  Stored(const AttentionShape& shape, const AttentionSequence& seq)
+  Stored(const AttentionCase& shape, const AttentionSequence& seq)
       : q(seq.q),
         k(store_rows(seq.k, shape.dim, shape.cache)),
         v(store_rows(seq.v, shape.dim, shape.cache)) {}
@@ -47,8 +47,8 @@ void add_sink(float score, const Power& power, float largest, float& sum,
 }
 
 // One query row against keys first..last of one head.
-std::vector<float> attention_by_definition(const AttentionShape& shape, const Stored& seq,
-                                           int token, int head) {
+std::vector<float> attention_by_definition(const AttentionCase& shape, const Stored& seq, int token,
+                                           int head) {
   constexpr int kSegment = 256;
   const int dim = shape.dim, kv_head = head / (shape.heads / shape.kv_heads);
   const float scale = 1 / std::sqrt(static_cast<float>(dim));
@@ -115,7 +115,7 @@ float sum_in_steps(int begin, int end, const Left& left, const Right& right) {
 }
 
 // The same over a cache in bfloat16.
-std::vector<float> attention_in_steps(const AttentionShape& shape, const Stored& seq, int token,
+std::vector<float> attention_in_steps(const AttentionCase& shape, const Stored& seq, int token,
                                       int head) {
   constexpr int kSegment = 256;
   constexpr float kLog2E = 0x1.715476p+0f;
@@ -158,7 +158,7 @@ std::vector<float> attention_in_steps(const AttentionShape& shape, const Stored&
   return total;
 }
 
-double error_against_double(const AttentionShape& shape, const Stored& seq, int token, int head,
+double error_against_double(const AttentionCase& shape, const Stored& seq, int token, int head,
                             std::span<const float> out) {
   const int dim = shape.dim, kv_head = head / (shape.heads / shape.kv_heads);
   const float* q = &seq.q[(int64_t{token} * shape.heads + head) * dim];
@@ -182,7 +182,7 @@ double error_against_double(const AttentionShape& shape, const Stored& seq, int 
   return worst;
 }
 
-std::vector<float> by_definition(const AttentionShape& shape, const AttentionSequence& seq) {
+std::vector<float> by_definition(const AttentionCase& shape, const AttentionSequence& seq) {
   const FlushDenormals guard;
   const Stored stored(shape, seq);
   std::vector<float> out;
@@ -204,7 +204,7 @@ std::vector<float> by_definition(const AttentionShape& shape, const AttentionSeq
 
 TEST_CASE("attention has the same bits in every way to compute it") {
   MESSAGE("instruction sets: " << isa_names());
-  const std::vector<std::pair<AttentionShape, int>> cases = {
+  const std::vector<std::pair<AttentionCase, int>> cases = {
       {{4, 2, 32, 0, DType::kBF16}, 300},
       {{4, 1, 64, 0, DType::kBF16}, 530},
       {{3, 3, 128, 0, DType::kBF16}, 270},
@@ -278,7 +278,7 @@ TEST_CASE(
     "rows of equal magnitudes, zeros and very large numbers have the bits of the definition") {
   Random random{9};
   for (const DType type : {DType::kF16, DType::kI8}) {
-    const AttentionShape shape = {2, 1, 48, 0, type};
+    const AttentionCase shape = {2, 1, 48, 0, type};
     AttentionSequence seq(random, shape, 300);
     for (int row = 0; row < seq.tokens; ++row) {
       const int kind = row % 5;
@@ -313,12 +313,12 @@ TEST_CASE(
 TEST_CASE("what the cache has no number for makes NaN of all that sees it, and of nothing else") {
   Random random{10};
   constexpr int kTokens = 290, kBad = 41, kWindow = 270;
-  const auto run = [&](const AttentionShape& shape, const AttentionSequence& seq, CpuIsa isa) {
+  const auto run = [&](const AttentionCase& shape, const AttentionSequence& seq, CpuIsa isa) {
     return run_attention(random, shape, {&seq, 1}, {isa, 2, 16, 0})[0];
   };
   for (const auto& [type, too_large] :
        {std::pair{DType::kF16, 65520.0f}, {DType::kI8, INFINITY}, {DType::kBF16, NAN}}) {
-    const AttentionShape shape = {2, 1, 20, kWindow, type};
+    const AttentionCase shape = {2, 1, 20, kWindow, type};
     const AttentionSequence seq(random, shape, kTokens);
     for (const float bad : {too_large, -too_large, NAN}) {
       for (const bool in_key : {false, true}) {

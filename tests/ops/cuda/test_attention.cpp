@@ -9,7 +9,7 @@ namespace {
 // run_attention() on a GPU: all sequences advance together by chunks (0: of random sizes), in
 // scattered blocks. Cache positions that no token was written to, or that have left the window, are
 // NaN.
-std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape& shape,
+std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionCase& shape,
                                            std::span<const AttentionSequence> sequences,
                                            int block_size, int chunk, DType compute,
                                            bool deterministic) {
@@ -73,7 +73,7 @@ constexpr Types kTypes[] = {{DType::kF32, DType::kF32},
                             {DType::kBF16, DType::kI8},
                             {DType::kF16, DType::kI8}};
 
-AttentionShape random_shape(Random& random, DType dtype) {
+AttentionCase random_shape(Random& random, DType dtype) {
   constexpr int kDims[] = {8, 32, 64, 64, 80, 96, 128, 128, 256, 6};
   const int kv_heads = random.between(1, 3), group = random.between(1, random.below(4) ? 4 : 9);
   return {.heads = kv_heads * group,
@@ -84,7 +84,7 @@ AttentionShape random_shape(Random& random, DType dtype) {
 }
 
 // Their numbers are rounded to `compute`.
-std::vector<AttentionSequence> random_sequences(Random& random, const AttentionShape& shape,
+std::vector<AttentionSequence> random_sequences(Random& random, const AttentionCase& shape,
                                                 DType compute) {
   std::vector<AttentionSequence> sequences;
   for (int i = random.between(1, 5); i > 0; --i) {
@@ -105,7 +105,7 @@ TEST_CASE("on a GPU: attention is close to the CPU's, also over a cache in int8"
   for (const auto& [compute, cache] : kTypes) {
     for (int trial = 0; trial < gpu_trials(15); ++trial) {
       Random random{900 + static_cast<uint64_t>(trial)};
-      AttentionShape shape = random_shape(random, cache);
+      AttentionCase shape = random_shape(random, cache);
       INFO(std::string(name_of(compute)), ", cache in ", std::string(name_of(cache)), ", trial ",
            trial, ": ", shape.heads, " heads, ", shape.kv_heads, " of keys, of ", shape.dim,
            ", window ", shape.window);
@@ -128,7 +128,7 @@ TEST_CASE("on a GPU: float32 attention over a cache in int8 has the CPU's bits")
   if (skips_without_gpu()) return;
   for (int trial = 0; trial < gpu_trials(15); ++trial) {
     Random random{970 + static_cast<uint64_t>(trial)};
-    const AttentionShape shape = random_shape(random, DType::kI8);
+    const AttentionCase shape = random_shape(random, DType::kI8);
     INFO("trial ", trial, ": ", shape.heads, " heads, ", shape.kv_heads, " of keys, of ", shape.dim,
          ", window ", shape.window);
     std::vector<AttentionSequence> sequences;
@@ -151,7 +151,7 @@ TEST_CASE("on a GPU: chunks, blocks and the rest of the batch do not change atte
   for (const auto& [compute, cache] : kTypes) {
     for (int trial = 0; trial < gpu_trials(8); ++trial) {
       Random random{950 + static_cast<uint64_t>(trial)};
-      const AttentionShape shape = random_shape(random, cache);
+      const AttentionCase shape = random_shape(random, cache);
       INFO(std::string(name_of(compute)), ", cache in ", std::string(name_of(cache)), ", trial ",
            trial, ": ", shape.heads, " heads, ", shape.kv_heads, " of keys, of ", shape.dim,
            ", window ", shape.window);
