@@ -121,7 +121,8 @@ void make_device(const Config& config, const std::function<double()>& clock, Mod
                                    .cpu_isa = config.cpu_isa,
                                    .deterministic = config.deterministic,
                                    .cache_folder = cache_folder(config.gpu_cache),
-                                   .pack_weights = config.pack_weights != Config::Packing::kOff});
+                                   .pack_weights = config.pack_weights != Config::Packing::kOff,
+                                   .attention = attention_shape(model.opened.spec)});
   if (const int64_t merged = num_merged(model.opened);
       merged > 0 && model.quantize == Quantization::kCodes) {
     model.notes.push_back(fmt::format(

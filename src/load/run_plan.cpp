@@ -65,11 +65,7 @@ StepBounds make_bounds(const SchedulerLimits& limits, int block_size, Quantizati
                       .shared_width = spec.experts.shared_width},
           .vocab = spec.vocab,
           .context = limits.max_model_len,
-          .block_size = block_size,
-          .heads = spec.heads,
-          .kv_heads = spec.kv_heads,
-          .head_dim = spec.head_dim,
-          .windows = windows_of(spec)};
+          .block_size = block_size};
 }
 
 // The plan without its memory.

@@ -13,6 +13,7 @@
 #include "core/cpu_list.h"
 #include "core/profile.h"
 #include "core/tensor.h"
+#include "ops/attention_shape.h"
 #include "ops/ops.h"
 
 namespace pagedinfer {
@@ -27,6 +28,7 @@ struct DeviceOptions {
   bool deterministic = false;
   std::string cache_folder = {};  // for what a device measures once; "": nowhere
   bool pack_weights = false;      // copy weights into the order in which products read them fastest
+  AttentionShape attention = {};  // of all steps
 };
 
 // The share of the available memory that a run takes if no size is given, and words for messages

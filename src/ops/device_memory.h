@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "core/tensor.h"
 #include "ops/code_source.h"
@@ -28,8 +27,6 @@ struct StepBounds {
   int64_t vocab = 0;
   int64_t context = 0;  // positions of the longest sequence
   int block_size = 1;
-  int heads = 0, kv_heads = 0, head_dim = 0;
-  std::vector<int> windows = {0};  // of attention, each once (AttentionArgs::window)
 };
 
 struct Capacity {

@@ -67,10 +67,7 @@ DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
                              .widest_input = probe.width,
                              .int8_products = has_int8,
                              .vocab = 1,
-                             .context = 1,
-                             .heads = 1,
-                             .kv_heads = 1,
-                             .head_dim = 64};
+                             .context = 1};
   memory.reserve_weights(memory.uploaded_bytes(host_x, activation) +
                          memory.matrix_bytes(host_weight, stored) +
                          (has_int8 ? memory.matrix_bytes(host_weight, DType::kI8) : 0));

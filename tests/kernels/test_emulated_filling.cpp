@@ -34,10 +34,11 @@ bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
 template <class T>
 Outcome<T> compute(uint64_t seed, const Shape& shape, const StepBounds& bounds, const Batch& batch,
                    int64_t num_positions, bool is_padded) {
+  const AttentionShape attention = {shape.heads, shape.kv_heads, shape.dim, {shape.window}};
   std::vector<AttentionPlan> plans;
-  plan_step(batch, bounds, attention_limits(bounds, 1), plans);
+  plan_step(batch, attention, attention_limits(attention, bounds, 1), plans);
   StepShape step = shape_of(batch, plans);
-  if (is_padded) step = padded(step, bounds);
+  if (is_padded) step = padded(step, attention, bounds);
   const StepArrays at = lay_out(step);
   std::vector<int32_t> numbers(static_cast<size_t>(at.size));
   pack(batch, plans, step, numbers.data());
@@ -161,14 +162,8 @@ template <class T>
 void check(Random& random, const Shape& shape, int context) {
   CAPTURE(shape.dim);
   CAPTURE(shape.heads);
-  const StepBounds bounds = {.tokens = 20,
-                             .sequences = 13,
-                             .context = context,
-                             .block_size = random.between(1, 40),
-                             .heads = shape.heads,
-                             .kv_heads = shape.kv_heads,
-                             .head_dim = shape.dim,
-                             .windows = {shape.window}};
+  const StepBounds bounds = {
+      .tokens = 20, .sequences = 13, .context = context, .block_size = random.between(1, 40)};
   Batch batch = random_decodes(random, bounds);
   const int first = random.below(9);
   for (size_t i = 0; i < batch.block_table.size(); ++i) {  // each sequence has its own blocks

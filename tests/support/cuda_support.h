@@ -38,8 +38,9 @@ inline constexpr int64_t kMiB = int64_t{1} << 20;
 
 // A backend with room for any tiny model and for steps of 2,048 tokens of it. Room for many weights
 // takes long: as much host memory is pinned to upload them, up to 128 MiB.
-inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOptions& options,
+inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, CudaOptions options,
                                          int64_t weight_bytes = 8 * kMiB) {
+  options.attention = attention_shape(spec);
   std::unique_ptr<CudaOps> ops = make_cuda_ops(options);
   const ExpertsSpec& experts = spec.experts;
   const StepBounds bounds = {.tokens = 2048,
@@ -53,11 +54,7 @@ inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOption
                                          .shared_width = experts.shared_width},
                              .vocab = spec.vocab,
                              .context = 8192,
-                             .block_size = 1,
-                             .heads = spec.heads,
-                             .kv_heads = spec.kv_heads,
-                             .head_dim = spec.head_dim,
-                             .windows = windows_of(spec)};
+                             .block_size = 1};
   ops->memory().reserve_weights(weight_bytes);
   ops->memory().reserve_kv(512 * kMiB);
   ops->memory().reserve_steps(bounds, 256 * kMiB + ops->memory().workspace_bytes(bounds));

@@ -51,7 +51,8 @@ int64_t CpuArithmetic::step_bytes(const StepBounds& bounds) {
 int64_t CpuArithmetic::thread_bytes(const StepBounds& bounds) const {
   const int64_t each = scratch_bytes(state_.options.isa) + CpuGatedMatmul::thread_bytes() +
                        experts_.thread_bytes(bounds);
-  return state_.options.num_threads * each + attention_.max_bytes(bounds);
+  return state_.options.num_threads * each +
+         attention_.max_bytes(bounds, state_.options.attention.head_dim);
 }
 
 void CpuArithmetic::reserve(const StepBounds& bounds) {

@@ -43,12 +43,12 @@ CpuAttention::CpuAttention(CpuIsa isa, ThreadPool& pool)
 
 // Several tasks share an item and head only if its work exceeds the work of one wanted task. So
 // there are fewer shared ones than wanted tasks.
-int64_t CpuAttention::max_bytes(const StepBounds& bounds) const {
+int64_t CpuAttention::max_bytes(const StepBounds& bounds, int head_dim) const {
   const int64_t threads = pool_.num_threads();
   const int64_t workers = threads * int64_t{sizeof(Worker)};
   if (threads == 1) return workers;
   const int64_t segments = (bounds.context + kSegmentKeys - 1) / kSegmentKeys;
-  const int64_t row = (2 + padded_head_dim(bounds.head_dim)) * int64_t{sizeof(float)};
+  const int64_t row = (2 + padded_head_dim(head_dim)) * int64_t{sizeof(float)};
   return workers + kTasksPerThread * threads * segments * kSharedRows * row;
 }
 

@@ -24,8 +24,8 @@ class CpuAttention {
  public:
   CpuAttention(CpuIsa isa, ThreadPool& pool);
 
-  // Of the buffers, for steps within the bounds.
-  int64_t max_bytes(const StepBounds& bounds) const;
+  // Of the buffers, for steps within the bounds and heads of `head_dim`.
+  int64_t max_bytes(const StepBounds& bounds, int head_dim) const;
 
   void run(Tensor q, const KvLayer& cache, const BatchView& batch, const AttentionArgs& args,
            Tensor out);

@@ -40,7 +40,8 @@ CpuOptions cpu_options(const DeviceOptions& options) {
           .num_threads = options.num_threads,
           .compute = options.compute,
           .packs_weights = options.pack_weights,
-          .cpus = options.cpus};
+          .cpus = options.cpus,
+          .attention = options.attention};
 }
 
 std::unique_ptr<Ops> make(const DeviceOptions& options) {

@@ -5,6 +5,7 @@
 
 #include "core/cpu_isa.h"
 #include "core/cpu_list.h"
+#include "ops/attention_shape.h"
 #include "ops/backend_info.h"
 #include "ops/ops.h"
 
@@ -29,6 +30,7 @@ struct CpuOptions {
   bool packs_weights = false;
   bool tall_tiles = prefers_tall_tiles();  // of products with weights that are packed so
   CpuList cpus = {};  // thread i runs on the i-th only, but the first on any; empty: anywhere
+  AttentionShape attention = {};  // of all steps, for DeviceMemory::thread_bytes()
 };
 
 // Whether this type of computation has an order of packed weights.

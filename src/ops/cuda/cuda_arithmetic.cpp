@@ -303,10 +303,11 @@ void CudaArithmetic::attention(Tensor q, KvLayer cache, const BatchView& batch,
                                const AttentionArgs& args, Tensor out) {
   CHECK(same_shape(q, out) && holds(cache, q.dtype) && args.kv_heads == cache.kv_heads);
   CHECK(args.head_dim == cache.head_dim && q.cols == int64_t{args.heads} * args.head_dim);
-  CHECK(args.heads == group_of(state_.bounds) * args.kv_heads);  // what the step's plan is for
-  const auto window = std::ranges::find(state_.bounds.windows, args.window);
-  CHECK(window != state_.bounds.windows.end());
-  const auto plan = static_cast<size_t>(window - state_.bounds.windows.begin());
+  const AttentionShape& planned = state_.options.attention;
+  CHECK(args.heads == planned.group() * args.kv_heads);
+  const auto window = std::ranges::find(planned.windows, args.window);
+  CHECK(window != planned.windows.end());
+  const auto plan = static_cast<size_t>(window - planned.windows.begin());
   const StepArrays::Plan& at = state_.step.at.plans[plan];
   const PlanShape& shape = state_.step.shape.plans[plan];
   const auto work = [&](const PackedRange& items, int64_t num_items) {

@@ -18,7 +18,8 @@ std::unique_ptr<Ops> make(const DeviceOptions& options) {
   return make_cuda_ops({.compute = options.compute,
                         .deterministic = options.deterministic,
                         .graphs = true,
-                        .product_cache = options.cache_folder});
+                        .product_cache = options.cache_folder,
+                        .attention = options.attention});
 }
 
 DevicePeaks peaks(const DeviceOptions& options, Quantization quantize,

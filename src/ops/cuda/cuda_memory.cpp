@@ -5,7 +5,6 @@
 #include "core/check.h"
 #include "kernels/int8_panels.h"
 #include "kernels/kv_layout.h"
-#include "ops/cuda/step_memory.h"
 #include "ops/cuda/upload.h"
 #include "ops/row_source.h"
 
@@ -49,17 +48,21 @@ void CudaMemory::reserve_kv(int64_t bytes) {
   state_.kv_piece = CudaPiece(align_up(bytes, DeviceArena::kStepAlignment), "the KV cache");
 }
 
+StepMemory CudaMemory::memory_of(const StepBounds& bounds) const {
+  return {state_.options.attention, bounds, state_.options.compute};
+}
+
 void CudaMemory::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   CHECK(state_.step_piece.memory.get() == nullptr);
   state_.bounds = bounds;
   state_.step_piece = CudaPiece(bytes, "steps");
-  const StepMemory planned(bounds, state_.options.compute);
+  const StepMemory planned = memory_of(bounds);
   arithmetic_.reserve(planned);
   steps_.reserve(planned);
 }
 
 int64_t CudaMemory::workspace_bytes(const StepBounds& bounds) const {
-  return StepMemory(bounds, state_.options.compute).total();
+  return memory_of(bounds).total();
 }
 
 Tensor CudaMemory::allocate(DType dtype, int64_t rows, int64_t cols) {

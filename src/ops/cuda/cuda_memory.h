@@ -38,6 +38,8 @@ class CudaMemory final : public DeviceMemory {
   std::optional<Capacity> capacity() const override;
 
  private:
+  StepMemory memory_of(const StepBounds& bounds) const;
+
   CudaState& state_;
   CudaArithmetic& arithmetic_;
   CudaSteps& steps_;

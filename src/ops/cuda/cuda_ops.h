@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "ops/attention_shape.h"
 #include "ops/backend_info.h"
 #include "ops/ops.h"
 
@@ -21,6 +22,7 @@ struct CudaOptions {
   bool graphs = false;
   // A folder for a file of algorithms that were timed; "": they are timed anew.
   std::string product_cache = {};
+  AttentionShape attention = {};  // of all steps: stage() plans it
 };
 
 // The number of decode steps by how they were queued.

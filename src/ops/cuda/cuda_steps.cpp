@@ -44,12 +44,16 @@ Tensor CudaSteps::scratch(DType dtype, int64_t rows, int64_t cols) {
 
 BatchView CudaSteps::stage(const Batch& batch) {
   CudaState::Step& step = state_.step;
+  const AttentionShape& attention = state_.options.attention;
   const StepBounds& bounds = state_.bounds;
   state_.step_piece.arena.end_step();
   const std::span<const SampleRow> rows = std::exchange(expected_, {});
-  plan_step(batch, bounds, attention_limits(bounds, state_.device.multiProcessorCount), step.plans);
+  plan_step(batch, attention,
+            attention_limits(attention, bounds, state_.device.multiProcessorCount), step.plans);
   step.shape = shape_of(batch, step.plans);
-  if (state_.options.graphs && only_decodes(step.shape)) step.shape = padded(step.shape, bounds);
+  if (state_.options.graphs && only_decodes(step.shape)) {
+    step.shape = padded(step.shape, attention, bounds);
+  }
   step.at = lay_out(step.shape);
   const StepArrays& at = step.at;
   const int64_t bytes = at.size * int64_t{sizeof(int32_t)};
@@ -87,9 +91,8 @@ BatchView CudaSteps::stage(const Batch& batch) {
   // Layers run one after the other and share one workspace.
   int64_t states = 0;
   for (const PlanShape& plan : step.shape.plans) states = std::max(states, plan.states);
-  const int64_t workspace = bounds.kv_heads == 0 ? 0
-                                                 : kernels::attention_workspace_bytes(
-                                                       states, bounds.kv_heads, bounds.head_dim);
+  const int64_t workspace =
+      kernels::attention_workspace_bytes(states, attention.kv_heads, attention.head_dim);
   step.attention_workspace = state_.step_piece.take_step(workspace, "attention");
   return {.copies = batch.copies,
           .tokens = column(at.tokens),

@@ -85,9 +85,10 @@ void pack(const Batch& batch, std::span<const kernels::AttentionPlan> plans, con
   }
 }
 
-int64_t max_packed(const StepBounds& bounds) {
-  const int64_t num_plans = std::ssize(bounds.windows), parts = 7 + 2 * num_plans;
-  const int64_t rows = bounds.tokens * group_of(bounds), states = max_attention_states(bounds);
+int64_t max_packed(const AttentionShape& attention, const StepBounds& bounds) {
+  const int64_t num_plans = std::ssize(attention.windows), parts = 7 + 2 * num_plans;
+  const int64_t rows = bounds.tokens * attention.group();
+  const int64_t states = max_attention_states(attention, bounds);
   // Each sequence may have one tile that is not full. A tile is one item, or several, with states.
   const int64_t items = rows / kernels::kSmallTileRows + bounds.sequences + states;
   return 3 * bounds.tokens + bounds.sequences * (3 + max_blocks(bounds)) + 1 +

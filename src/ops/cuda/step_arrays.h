@@ -35,6 +35,6 @@ void pack(const Batch& batch, std::span<const kernels::AttentionPlan> plans, con
           int32_t* to);
 
 // The maximum size of any step within the bounds, padded or not.
-int64_t max_packed(const StepBounds& bounds);
+int64_t max_packed(const AttentionShape& attention, const StepBounds& bounds);
 
 }  // namespace pagedinfer

@@ -37,7 +37,7 @@ int64_t int8_input_bytes(const StepBounds& bounds) {
 
 }  // namespace
 
-StepMemory::StepMemory(const StepBounds& bounds, DType compute)
+StepMemory::StepMemory(const AttentionShape& attention, const StepBounds& bounds, DType compute)
     : products(kProductWorkspaceBytes),
       sample_lists(kSampleListBytes +
                    max_sample_bytes(bounds.vocab, bounds.context, bounds.sequences)),
@@ -47,16 +47,16 @@ StepMemory::StepMemory(const StepBounds& bounds, DType compute)
       expert_gates(expert_rows(bounds).rows * expert_rows(bounds).widest * size_of(compute)),
       expert_outputs(expert_rows(bounds).rows * bounds.experts.hidden * size_of(DType::kF32)),
       copies(3 * kCopiesAtOnce * int64_t{sizeof(int32_t)}),
-      counters(kernels::attention_counters(bounds.sequences, bounds.kv_heads) *
+      counters(kernels::attention_counters(bounds.sequences, attention.kv_heads) *
                int64_t{sizeof(uint32_t)}),
-      arrays(max_packed(bounds) * int64_t{sizeof(int32_t)}),
-      attention(kernels::attention_workspace_bytes(max_attention_states(bounds), bounds.kv_heads,
-                                                   bounds.head_dim)),
+      arrays(max_packed(attention, bounds) * int64_t{sizeof(int32_t)}),
+      attention_states(kernels::attention_workspace_bytes(max_attention_states(attention, bounds),
+                                                          attention.kv_heads, attention.head_dim)),
       sampling(kernels::sample_workspace_bytes(bounds.sequences, bounds.vocab)) {}
 
 int64_t StepMemory::total() const {
   return products + sample_lists + masks + drawn + int8_input + expert_gates + expert_outputs +
-         copies + counters + arrays + attention + sampling + kSlack;
+         copies + counters + arrays + attention_states + sampling + kSlack;
 }
 
 }  // namespace pagedinfer

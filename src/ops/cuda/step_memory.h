@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/tensor.h"
+#include "ops/attention_shape.h"
 #include "ops/device_memory.h"
 
 namespace pagedinfer {
@@ -12,7 +13,7 @@ constexpr int64_t kCopiesAtOnce = 1024;
 // Device memory, in bytes, that steps within the bounds need beside the activations. Each step
 // allocates the last two; the others are allocated once.
 struct StepMemory {
-  StepMemory(const StepBounds& bounds, DType compute);
+  StepMemory(const AttentionShape& attention, const StepBounds& bounds, DType compute);
 
   int64_t products = 0;  // workspace of the products
   int64_t sample_lists =
@@ -24,8 +25,8 @@ struct StepMemory {
   int64_t copies = 0;                            // what copy_kv() copies at once
   int64_t counters = 0;                          // of attention
   int64_t arrays = 0;                            // the batch
-  int64_t attention = 0;                         // states
-  int64_t sampling = 0;                          // its workspace
+  int64_t attention_states = 0;
+  int64_t sampling = 0;  // its workspace
 
   int64_t total() const;  // with the gaps that alignment leaves
 };

@@ -13,6 +13,7 @@
 #include "core/batch.h"
 #include "core/numbers.h"
 #include "kernels/attention_plan.h"
+#include "ops/attention_shape.h"
 #include "ops/cuda/row_buckets.h"
 #include "ops/device_memory.h"
 
@@ -32,36 +33,35 @@ struct StepShape {
   auto operator<=>(const StepShape&) const = default;
 };
 
-inline int group_of(const StepBounds& bounds) {
-  return bounds.kv_heads > 0 ? bounds.heads / bounds.kv_heads : 1;
-}
 inline int64_t max_blocks(const StepBounds& bounds) {
   return (bounds.context + bounds.block_size - 1) / bounds.block_size;
 }
 // AttentionLimits::max_states. More states would only take memory: this much parallel work fills
 // every device.
-inline int64_t max_attention_states(const StepBounds& bounds) {
+inline int64_t max_attention_states(const AttentionShape& attention, const StepBounds& bounds) {
   constexpr int64_t kMaxNumbers = int64_t{1} << 25;  // of all KV heads
-  const int64_t width = std::max(int64_t{bounds.kv_heads} * bounds.head_dim, int64_t{1});
+  const int64_t width = std::max(int64_t{attention.kv_heads} * attention.head_dim, int64_t{1});
   const int64_t segments = (bounds.context + kernels::kSegmentKeys - 1) / kernels::kSegmentKeys;
   return std::min(bounds.sequences * segments * kernels::kLargeTileRows,
                   std::max<int64_t>(kMaxNumbers / width, 1024));
 }
 // For a device with so many multiprocessors.
-inline kernels::AttentionLimits attention_limits(const StepBounds& bounds, int multiprocessors) {
+inline kernels::AttentionLimits attention_limits(const AttentionShape& attention,
+                                                 const StepBounds& bounds, int multiprocessors) {
   constexpr int kBlocks = 3;  // that a multiprocessor has shared memory for
-  return {.max_states = max_attention_states(bounds),
-          .blocks_at_once = std::max(kBlocks * multiprocessors / std::max(bounds.kv_heads, 1), 1)};
+  const int blocks_at_once = kBlocks * multiprocessors / std::max(attention.kv_heads, 1);
+  return {.max_states = max_attention_states(attention, bounds),
+          .blocks_at_once = std::max(blocks_at_once, 1)};
 }
 
-// One plan for each of the bounds' windows.
-inline void plan_step(const Batch& batch, const StepBounds& bounds,
+// One plan for each window.
+inline void plan_step(const Batch& batch, const AttentionShape& attention,
                       const kernels::AttentionLimits& limits,
                       std::vector<kernels::AttentionPlan>& plans) {
-  plans.resize(bounds.windows.size());
+  plans.resize(attention.windows.size());
   for (size_t i = 0; i < plans.size(); ++i) {
-    kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds),
-                            bounds.windows[i], limits, plans[i]);
+    kernels::plan_attention(batch.query_starts, batch.positions, attention.group(),
+                            attention.windows[i], limits, plans[i]);
   }
 }
 
@@ -87,14 +87,15 @@ inline bool only_decodes(const StepShape& shape) {
 // The shape that a decode step is padded to, within the bounds. The padding is sequences of one
 // token that sees no key and is not written to the cache, and attention items without segments.
 // REQUIRES: only_decodes(shape), within the bounds, planned with max_attention_states().
-inline StepShape padded(const StepShape& shape, const StepBounds& bounds) {
+inline StepShape padded(const StepShape& shape, const AttentionShape& attention,
+                        const StepBounds& bounds) {
   StepShape result = shape;
   const int64_t rows = std::min({rows_bucket(shape.tokens), bounds.tokens, bounds.sequences});
   result.tokens = result.sequences = result.logits = rows;
   result.max_blocks = std::min(share_bucket(shape.max_blocks, 8, 4), max_blocks(bounds));
-  const int group = group_of(bounds);
+  const int group = attention.group();
   for (PlanShape& plan : result.plans) {
-    plan.states = max_attention_states(bounds);
+    plan.states = max_attention_states(attention, bounds);
     const auto pad = [&](int64_t& items, int tile_rows) {
       if (items == 0) return;
       const int64_t tiles =

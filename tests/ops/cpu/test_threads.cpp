@@ -112,8 +112,11 @@ TEST_CASE("threads that compute take no more memory than planned") {
   constexpr int kThreads = 16, kVocab = 100'000, kTokens = 2048, kRows = 64;
   constexpr int kHeads = 8, kKvHeads = 2, kDim = 256;
   const int64_t before = resident_bytes();
-  const std::unique_ptr<Ops> ops = make_cpu_ops(
-      {.isa = available_isas().back(), .num_threads = kThreads, .compute = DType::kF32});
+  const std::unique_ptr<Ops> ops =
+      make_cpu_ops({.isa = available_isas().back(),
+                    .num_threads = kThreads,
+                    .compute = DType::kF32,
+                    .attention = {.heads = kHeads, .kv_heads = kKvHeads, .head_dim = kDim}});
   Batch batch = {.query_starts = {0, kTokens},
                  .context_lens = {kTokens},
                  .block_table = {0},
@@ -139,13 +142,8 @@ TEST_CASE("threads that compute take no more memory than planned") {
   std::vector<DrawnToken> drawn(kRows);
   ops->steps().collect(ops->steps().sample(ones(*ops, kRows, kVocab), rows), drawn);
 
-  const StepBounds bounds = {.tokens = kTokens,
-                             .sequences = kRows,
-                             .vocab = kVocab,
-                             .context = kTokens,
-                             .heads = kHeads,
-                             .kv_heads = kKvHeads,
-                             .head_dim = kDim};
+  const StepBounds bounds = {
+      .tokens = kTokens, .sequences = kRows, .vocab = kVocab, .context = kTokens};
   const int64_t taken = resident_bytes() - before - ops->memory().held_bytes();
   CAPTURE(taken);
   CHECK(taken <= ops->memory().thread_bytes(bounds));

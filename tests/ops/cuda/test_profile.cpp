@@ -47,14 +47,8 @@ std::vector<TokenId> tokens_of(const OpenedModel& model, const Weights& weights,
 TEST_CASE("on a GPU marks are queued between the work and are taken in order") {
   if (skips_without_gpu()) return;
   const auto ops = make_cuda_ops({});
-  const StepBounds bounds = {.tokens = 16,
-                             .sequences = 1,
-                             .widest_input = 16,
-                             .vocab = 16,
-                             .context = 16,
-                             .heads = 1,
-                             .kv_heads = 1,
-                             .head_dim = 64};
+  const StepBounds bounds = {
+      .tokens = 16, .sequences = 1, .widest_input = 16, .vocab = 16, .context = 16};
   ops->memory().reserve_steps(bounds, 64 * kMiB + ops->memory().workspace_bytes(bounds));
   const Tensor from = ops->steps().scratch(DType::kF32, 4, 1 << 20);
   const Tensor to = ops->steps().scratch(DType::kF32, 4, 1 << 20);

@@ -13,12 +13,15 @@ namespace {
 constexpr int32_t kUntouched = -77;
 
 StepBounds random_bounds(Random& random) {
-  const int kv_heads = random.between(1, 3), group = random.between(1, random.below(4) ? 5 : 150);
   return {.tokens = random.between(1, 700),
           .sequences = random.between(1, 40),
           .context = random.between(1, 3000),
-          .block_size = random.between(1, 64),
-          .heads = kv_heads * group,
+          .block_size = random.between(1, 64)};
+}
+
+AttentionShape random_attention(Random& random) {
+  const int kv_heads = random.between(1, 3), group = random.between(1, random.below(4) ? 5 : 150);
+  return {.heads = kv_heads * group,
           .kv_heads = kv_heads,
           .head_dim = 64,
           .windows = random.below(2) ? std::vector{0} : std::vector{0, random.between(1, 900)}};
@@ -60,16 +63,18 @@ TEST_CASE("a step's arrays arrive as they are, and within what was planned for t
   Random random{73};
   for (int run = 0; run < 600; ++run) {
     const StepBounds bounds = random_bounds(random);
+    const AttentionShape attention = random_attention(random);
     const bool decodes = random.below(2);
     const Batch batch = decodes ? random_decodes(random, bounds) : random_batch(random, bounds);
     std::vector<kernels::AttentionPlan> plans;
-    plan_step(batch, bounds, attention_limits(bounds, random.below(2) ? 132 : 2), plans);
+    plan_step(batch, attention, attention_limits(attention, bounds, random.below(2) ? 132 : 2),
+              plans);
     const StepShape own = shape_of(batch, plans);
     CHECK(only_decodes(own) >= decodes);
-    const StepShape shape = decodes ? padded(own, bounds) : own;
+    const StepShape shape = decodes ? padded(own, attention, bounds) : own;
     const Packed packed(batch, plans, shape);
     const StepArrays& at = packed.at;
-    CHECK(at.size <= max_packed(bounds));
+    CHECK(at.size <= max_packed(attention, bounds));
 
     const int64_t more = shape.tokens - own.tokens;
     CHECK(packed.part(at.tokens) == followed_by(batch.tokens, more, 0));
@@ -93,7 +98,7 @@ TEST_CASE("a step's arrays arrive as they are, and within what was planned for t
     CHECK(packed.part(at.block_table) == table);
 
     const kernels::AttentionItem no_item = {};
-    for (size_t i = 0; i < bounds.windows.size(); ++i) {
+    for (size_t i = 0; i < attention.windows.size(); ++i) {
       const PlanShape &before = own.plans[i], &after = shape.plans[i];
       CHECK(packed.part(at.plans[i].small_items) ==
             as_numbers(plans[i].small.items, after.small_items - before.small_items, no_item));

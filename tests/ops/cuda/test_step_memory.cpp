@@ -63,13 +63,11 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
                                            .shared_width = spec.experts.shared_width},
                                .vocab = spec.vocab,
                                .context = random.between(1, 5000),
-                               .block_size = random.between(1, 64),
-                               .heads = spec.heads,
-                               .kv_heads = spec.kv_heads,
-                               .head_dim = spec.head_dim,
-                               .windows = {0, random.between(1, 700)}};
+                               .block_size = random.between(1, 64)};
+    AttentionShape attention = attention_shape(spec);
+    attention.windows = {0, random.between(1, 700)};
     const DType type = random.below(2) ? DType::kBF16 : DType::kF32;
-    const StepMemory planned(bounds, type);
+    const StepMemory planned(attention, bounds, type);
 
     // As the plan counts, and as the backend takes.
     const int64_t scratch = scratch_bytes(spec, type, false, bounds.tokens, bounds.sequences);
@@ -94,9 +92,10 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
       const Batch batch = decodes ? random_decodes(random, bounds) : random_batch(random, bounds);
       arena.end_step();
       std::vector<kernels::AttentionPlan> plans;
-      plan_step(batch, bounds, attention_limits(bounds, random.below(2) ? 132 : 2), plans);
+      plan_step(batch, attention, attention_limits(attention, bounds, random.below(2) ? 132 : 2),
+                plans);
       StepShape shape = shape_of(batch, plans);
-      if (decodes) shape = padded(shape, bounds);
+      if (decodes) shape = padded(shape, attention, bounds);
       const int64_t array_bytes = 4 * lay_out(shape).size;
       CHECK(array_bytes <= planned.arrays);
       const int64_t states = std::max(shape.plans[0].states, shape.plans[1].states);

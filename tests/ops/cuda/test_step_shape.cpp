@@ -12,9 +12,9 @@ namespace {
 
 constexpr int kMultiprocessors = 132;
 
-StepShape shape_for(const Batch& batch, const StepBounds& bounds) {
+StepShape shape_for(const Batch& batch, const AttentionShape& attention, const StepBounds& bounds) {
   std::vector<kernels::AttentionPlan> plans;
-  plan_step(batch, bounds, attention_limits(bounds, kMultiprocessors), plans);
+  plan_step(batch, attention, attention_limits(attention, bounds, kMultiprocessors), plans);
   return shape_of(batch, plans);
 }
 
@@ -54,14 +54,14 @@ TEST_CASE("a padded step holds the step and is within the bounds") {
     const StepBounds bounds = {.tokens = random.between(1, 600),
                                .sequences = random.between(1, 300),
                                .context = random.between(1, random.below(3) ? 3000 : 100000),
-                               .block_size = random.between(1, 300),
-                               .heads = kv_heads * group,
-                               .kv_heads = kv_heads,
-                               .head_dim = 64,
-                               .windows = {0, random.between(1, 2000)}};
-    const StepShape own = shape_for(random_decodes(random, bounds), bounds);
+                               .block_size = random.between(1, 300)};
+    const AttentionShape attention = {.heads = kv_heads * group,
+                                      .kv_heads = kv_heads,
+                                      .head_dim = 64,
+                                      .windows = {0, random.between(1, 2000)}};
+    const StepShape own = shape_for(random_decodes(random, bounds), attention, bounds);
     REQUIRE(only_decodes(own));
-    const StepShape full = padded(own, bounds);
+    const StepShape full = padded(own, attention, bounds);
     CHECK(full.tokens >= own.tokens);
     CHECK(full.tokens <= std::min(bounds.tokens, bounds.sequences));
     CHECK(full.sequences == full.tokens);
@@ -78,7 +78,7 @@ TEST_CASE("a padded step holds the step and is within the bounds") {
       CHECK((after.small_items > 0) == (before.small_items > 0));
       CHECK((after.large_items > 0) == (before.large_items > 0));
       CHECK(after.states >= before.states);
-      CHECK(after.states == max_attention_states(bounds));
+      CHECK(after.states == max_attention_states(attention, bounds));
       // Rows, and an eighth of what is cut.
       const int64_t items = before.small_items + before.large_items;
       const int64_t tiles = before.small_items > 0 ? (group + 15) / 16 : (group + 63) / 64;
@@ -89,14 +89,9 @@ TEST_CASE("a padded step holds the step and is within the bounds") {
 }
 
 TEST_CASE("sequences that grow change the shape rarely") {
-  const StepBounds bounds = {.tokens = 2048,
-                             .sequences = 256,
-                             .context = 131072,
-                             .block_size = 16,
-                             .heads = 24,
-                             .kv_heads = 8,
-                             .head_dim = 128,
-                             .windows = {0, 512}};
+  const StepBounds bounds = {.tokens = 2048, .sequences = 256, .context = 131072, .block_size = 16};
+  const AttentionShape attention = {
+      .heads = 24, .kv_heads = 8, .head_dim = 128, .windows = {0, 512}};
   Random random{7};
   for (const int sequences : {1, 7, 64, 256}) {
     std::vector<int> lengths;
@@ -114,7 +109,7 @@ TEST_CASE("sequences that grow change the shape rarely") {
         batch.context_lens.push_back(position + 1);
         batch.max_blocks = std::max(batch.max_blocks, position / bounds.block_size + 1);
       }
-      shapes.insert(padded(shape_for(batch, bounds), bounds));
+      shapes.insert(padded(shape_for(batch, attention, bounds), attention, bounds));
     }
     CAPTURE(sequences);
     CHECK(shapes.size() <= 30);
