@@ -117,11 +117,11 @@ Age Scheduler::submit(const Request& request) {
   const Age age = {.request = num_submitted_++};
   Sequence seq(request, age, limits_.max_model_len);
   // A sequence that scores its prompt must compute it: tokens found in the cache are not scored.
-  // Samples of a request always share their common blocks, in a scope of their request's. A
+  // Samples of a request always share their common blocks, in a scope of their own. A
   // preempted sample finds them again while another sample runs, so it takes no more room than
   // before. Beams come back together and need no scope for that.
   seq.scope = limits_.prefix_cache && !seq.scores_prompt() ? kShareAll
-              : request.num_samples > 1                    ? 1 + age.request
+              : request.num_samples > 1                    ? ++last_scope_
                                                            : kShareNone;
   waiting_.insert(age, SequenceGroup{{std::move(seq)}});
   batch_ended_ = input_ended_;

@@ -159,11 +159,12 @@ class Scheduler {
   const int max_draws_;  // of a step, scores included
   const int reserve_;    // in positions
   bool batch_ended_ = false, input_ended_ = false;
-  bool must_commit_ = false;         // before the next plan()
-  int64_t num_submitted_ = 0;        // requests
-  int64_t num_held_back_ = 0;        // as hold_back()
-  std::vector<KvCopy> fork_copies_;  // for the next plan()
-  GroupQueue waiting_;               // hold no lease
+  bool must_commit_ = false;           // before the next plan()
+  int64_t num_submitted_ = 0;          // requests
+  int64_t num_held_back_ = 0;          // as hold_back()
+  ShareScope last_scope_ = kShareAll;  // that was given to a request
+  std::vector<KvCopy> fork_copies_;    // for the next plan()
+  GroupQueue waiting_;                 // hold no lease
   GroupQueue running_;  // hold a lease for all their known tokens but, at most, the last
   GroupQueue leaving_;  // hold no lease: their last token is a placeholder
 };

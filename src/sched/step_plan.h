@@ -83,10 +83,12 @@ struct StepPlan {
   void add(const Chunk& chunk, bool is_decode) {
     for (int i = 0; i < chunk.num_logits; ++i) {
       const bool scores = i < chunk.num_scores;
-      for (int sample = 0; sample < (scores ? 1 : chunk.num_samples); ++sample) {
+      const int num_samples = scores ? 1 : chunk.num_samples;
+      for (int sample = chunk.sample; sample < chunk.sample + num_samples; ++sample) {
+        const bool forks = sample != chunk.sample;
         draws.push_back({.chunk = static_cast<int>(chunks.size()),
-                         .age = {chunk.age.request, chunk.age.sample + sample},
-                         .sample = chunk.sample + sample,
+                         .age = forks ? Age{chunk.age.request, sample} : chunk.age,
+                         .sample = sample,
                          .position = chunk.start + chunk.count - chunk.num_logits + i + 1,
                          .logits_row = num_logits + i,
                          .scores = scores});

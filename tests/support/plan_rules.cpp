@@ -111,7 +111,7 @@ void check_batch(const StepPlan& plan, const Batch& batch, const PlanContext& co
 
 ShareScope scope_of(const Sequence& seq, const PlanContext& context) {
   if (context.limits.prefix_cache && !seq.scores_prompt()) return kShareAll;
-  return seq.request->num_samples > 1 ? 1 + seq.age.request : kShareNone;
+  return seq.request->num_samples > 1 ? seq.scope : kShareNone;
 }
 
 // A row of logits for each chunk that completes, or each token of a decode, and from each row a

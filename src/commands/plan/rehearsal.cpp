@@ -120,9 +120,10 @@ void Rehearser::finish(const std::vector<Sequence>& sequences) {
 }
 
 Rehearsal Rehearser::play() {
-  // Every sequence draws tokens of its own. They are above all numbers of requests, so that they
-  // equal no token of a prompt.
+  // All drawn tokens differ. They are above all numbers of requests, so that they equal no token of
+  // a prompt.
   constexpr TokenId kNew = 1 << 30;
+  int64_t num_drawn = 0;
   std::vector<DrawnToken> drawn;
   while (true) {
     while (!scheduler_.input_ended() && !scheduler_.window_full()) {
@@ -135,9 +136,8 @@ Rehearsal Rehearser::play() {
     count(plan);
     scheduler_.advance(plan);
     drawn.clear();
-    for (const Draw& draw : plan.draws) {
-      const int64_t number = draw.age.request * kMaxSamples + draw.age.sample;
-      drawn.push_back({.token = kNew + static_cast<TokenId>(number % kNew)});
+    while (drawn.size() < plan.draws.size()) {
+      drawn.push_back({.token = kNew + static_cast<TokenId>(num_drawn++ % kNew)});
     }
     const auto end_of = [](const Sequence& seq, const DrawnToken&) {
       const bool is_last = seq.num_known() == seq.max_tokens;
