@@ -21,8 +21,10 @@ Steps make_steps(SchedulerLimits limits, int num_blocks = 40) {
 }
 
 // A request whose prompt begins with `num_shared` tokens of the first request's.
-Age submit_like_first(Steps& s, int num_prompt, int num_shared, int max_tokens = 3) {
+Age submit_like_first(Steps& s, int num_prompt, int num_shared, int max_tokens = 3,
+                      int num_samples = 1) {
   Request request = make_request(std::ssize(s.requests), num_prompt, max_tokens);
+  request.num_samples = num_samples;
   std::copy_n(s.requests.front().prompt.begin(), num_shared, request.prompt.begin());
   s.requests.push_back(request);
   return s.scheduler.submit(s.requests.back());
@@ -122,13 +124,18 @@ TEST_CASE("no block is computed twice, wherever limits cut the chunks") {
 }
 
 TEST_CASE("without the prefix cache requests share nothing") {
-  Steps s(std::make_unique<PagedPool>(40, 4), {.max_model_len = 64});
-  s.submit(18, 3);
-  submit_like_first(s, 18, 18);
-  CHECK(s.step().num_tokens == 36);
-  CHECK(s.pool->stats().positions_saved == 0);
-  run_all(s);
-  CHECK(s.pool->stats().positions_reusable == 0);
+  for (const int num_samples : {1, 3}) {
+    CAPTURE(num_samples);
+    Steps s(std::make_unique<PagedPool>(40, 4), {.max_model_len = 64});
+    s.submit(18, 3, num_samples);
+    submit_like_first(s, 18, 18, 3, num_samples);
+    const StepPlan plan = s.plan();
+    CHECK(plan.num_tokens == 36);
+    CHECK(s.pool->stats().positions_saved == 0);
+    s.finish(plan);
+    run_all(s);
+    CHECK(s.pool->stats().positions_reusable == 0);
+  }
 }
 
 TEST_CASE("a step that fails takes back what it has published") {

