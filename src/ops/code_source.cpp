@@ -88,7 +88,10 @@ int zero_point(const CodeSource& source) { return is_uniform(source.values) ? so
 
 float value_of_number(const CodeSource& source, int number, const float* scales,
                       const uint8_t* bytes, int64_t column) {
-  if (source.sub_group == 0) return static_cast<float>(number) * scales[0];
+  if (source.sub_group == 0) {
+    const float value = static_cast<float>(number) * scales[0];
+    return source.has_minima ? value - scales[1] : value;
+  }
   const int64_t sub = column / source.sub_group;
   const float scale = scales[0] * static_cast<float>(static_cast<int8_t>(bytes[sub]));
   const float value = scale * static_cast<float>(number);

@@ -11,7 +11,8 @@ namespace pagedinfer {
 
 // A matrix of codes of 4 to 8 bits, whose rows are read when they are asked for. Columns are in
 // groups; a group of a row has a scale and perhaps a zero point: value = (code - zero point) *
-// scale. Or a group of 256 columns is a super-block: `sub_group` columns each have a sub-scale,
+// scale. A group of 32 may have a minimum: value = (code - zero point) * scale - minimum. Or a
+// group of 256 columns is a super-block: `sub_group` columns each have a sub-scale,
 // an integer with a sign below 128, and perhaps a sub-minimum, an integer below 64:
 // value = (scale * sub-scale) * (code - zero point) - scale of minima * sub-minimum.
 struct CodeSource {
@@ -22,15 +23,15 @@ struct CodeSource {
   bool has_zeros = false;                // of kUniform, by group
   int zero = 8;             // the zero point of uniform codes without has_zeros; of others it is 0
   int64_t sub_group = 0;    // 16 or 32: super-blocks. REQUIRES: whole ones, without has_zeros
-  bool has_minima = false;  // of super-blocks
+  bool has_minima = false;  // of super-blocks, or of groups of 32 without has_zeros
   // The i-th column of the groups is column_order[i], a permutation; empty: column i. A group is
   // `group` neighbours in this order.
   std::vector<int32_t> column_order = {};
   // Writes `count` rows from row `first` on, one after another: codes in the order of the matrix,
   // one in a byte; then what groups have, scales_of_row() and bytes_of_row() for each row. A group
-  // has its scale, then the scale of its minima; and in `bytes` its zero point (0 to 16), or its
-  // sub-scales, then its sub-minima. `bytes` is null where there are none. Several threads may call
-  // it at once. It throws nothing.
+  // has its scale, then its minimum or the scale of its minima; and in `bytes` its zero point (0 to
+  // 16), or its sub-scales, then its sub-minima. `bytes` is null where there are none. Several
+  // threads may call it at once. It throws nothing.
   std::function<void(int64_t first, int64_t count, uint8_t* codes, float* scales, uint8_t* bytes)>
       read = {};
 

@@ -32,7 +32,7 @@ struct CodeMatrix {
   int zero = 8;                            // of uniform codes without zeros
   int64_t sub_group = 0;                   // of super-blocks
   std::vector<int8_t> sub_scales = {};     // (rows, columns / sub_group)
-  std::vector<float> minimum_scales = {};  // (rows, groups), or empty
+  std::vector<float> minimum_scales = {};  // (rows, groups), or empty; minima without sub_group
   std::vector<uint8_t> sub_minima = {};    // (rows, columns / sub_group)
 
   int64_t group_size() const { return group == 0 ? cols : group; }
@@ -64,24 +64,31 @@ struct CodeMatrix {
   float scale(int64_t row, int64_t place) const {
     return scales[static_cast<size_t>(row * groups() + place / group_size())];
   }
+  bool has_minima() const { return !minimum_scales.empty(); }
+  float minimum_scale(int64_t row, int64_t place) const {
+    return minimum_scales[static_cast<size_t>(row * groups() + place / group_size())];
+  }
   float value(int64_t row, int64_t place) const {
     const auto n = static_cast<float>(number(row, place));
-    if (sub_group == 0) return n * scale(row, place);
+    if (sub_group == 0) {
+      const float value = n * scale(row, place);
+      return has_minima() ? value - minimum_scale(row, place) : value;
+    }
     const size_t sub = sub_at(row, place);
     const float value = scale(row, place) * static_cast<float>(sub_scales[sub]) * n;
-    if (sub_minima.empty()) return value;
-    const float of_minima = minimum_scales[static_cast<size_t>(row * groups() + place / 256)];
-    return value - of_minima * static_cast<float>(sub_minima[sub]);
+    if (!has_minima()) return value;
+    return value - minimum_scale(row, place) * static_cast<float>(sub_minima[sub]);
   }
 
-  void read_super_blocks(int64_t first, int64_t count, float* s, uint8_t* bytes) const {
-    const int64_t subs = 256 / sub_group;
+  void read_blocks(int64_t first, int64_t count, float* s, uint8_t* bytes) const {
+    const int64_t subs = sub_group == 0 ? 0 : 256 / sub_group;
     for (int64_t i = first * groups(); i < (first + count) * groups(); ++i) {
       const auto at = static_cast<size_t>(i);
       *s++ = scales[at];
-      if (!sub_minima.empty()) *s++ = minimum_scales[at];
+      if (has_minima()) *s++ = minimum_scales[at];
+      if (subs == 0) continue;
       bytes = std::copy_n(sub_scales.begin() + i * subs, subs, bytes);
-      if (!sub_minima.empty()) bytes = std::copy_n(sub_minima.begin() + i * subs, subs, bytes);
+      if (has_minima()) bytes = std::copy_n(sub_minima.begin() + i * subs, subs, bytes);
     }
   }
 
@@ -95,11 +102,11 @@ struct CodeMatrix {
             .has_zeros = !zeros.empty(),
             .zero = zero,
             .sub_group = sub_group,
-            .has_minima = !sub_minima.empty(),
+            .has_minima = has_minima(),
             .column_order = order,
             .read = [this](int64_t first, int64_t count, uint8_t* c, float* s, uint8_t* z) {
               std::copy_n(codes.begin() + first * cols, count * cols, c);
-              if (sub_group > 0) return read_super_blocks(first, count, s, z);
+              if (sub_group > 0 || has_minima()) return read_blocks(first, count, s, z);
               std::copy_n(scales.begin() + first * groups(), count * groups(), s);
               if (z != nullptr) std::copy_n(zeros.begin() + first * groups(), count * groups(), z);
             }};
@@ -124,13 +131,17 @@ constexpr BlockType kBlockTypes[] = {
     {"Q8_0", CodeValues::kBytes, 8, 32, 0, false},
     {"IQ4_NL", CodeValues::kTable, 8, 32, 0, false},
     {"Q5_0", CodeValues::kUniform5, 16, 32, 0, false},
+    {"Q4_1", CodeValues::kUniform, 0, 32, 0, true},
+    {"Q5_1", CodeValues::kUniform5, 0, 32, 0, true},
     {"Q4_K", CodeValues::kUniform, 0, 256, 32, true},
     {"Q5_K", CodeValues::kUniform5, 0, 256, 32, true},
     {"Q6_K", CodeValues::kUniform6, 32, 256, 16, false},
     {"IQ4_XS", CodeValues::kTable, 8, 256, 32, false},
     {"Q3_K", CodeValues::kUniform, 4, 256, 16, false},
+    {"Q2_K", CodeValues::kUniform, 0, 256, 16, true},
 };
 constexpr int kNumBlockTypes = std::size(kBlockTypes);
+constexpr int kNumBlocksOf32 = 6;  // they are the first ones
 
 // REQUIRES: whole super-blocks.
 inline CodeMatrix random_blocks(std::mt19937& random, int64_t rows, int64_t cols, int type) {
@@ -211,12 +222,11 @@ inline float super_block_part(const CodeMatrix& w, int64_t n, int64_t first,
     const auto x = static_cast<int64_t>(input.numbers[static_cast<size_t>(i)]);
     const size_t sub = w.sub_at(n, first + i);
     sum += int64_t{w.sub_scales[sub]} * w.number(n, first + i) * x;
-    if (!w.sub_minima.empty()) minima -= int64_t{w.sub_minima[sub]} * x;
+    if (w.has_minima()) minima -= int64_t{w.sub_minima[sub]} * x;
   }
   const float part = std::fma(static_cast<float>(sum), w.scale(n, first), 0.0f);
-  if (w.sub_minima.empty()) return part;
-  const float scale = w.minimum_scales[static_cast<size_t>(n * w.groups() + first / 256)];
-  return std::fma(static_cast<float>(minima), scale, part);
+  if (!w.has_minima()) return part;
+  return std::fma(static_cast<float>(minima), w.minimum_scale(n, first), part);
 }
 
 // y (rows, n) = x (rows, k) * w^T.
@@ -238,12 +248,16 @@ inline std::vector<float> int4_product(std::span<const float> x, const CodeMatri
         if (w.sub_group > 0) part = super_block_part(w, n, first, input);
         for (int64_t begin = first; begin < last && w.sub_group == 0;) {
           const int64_t end = std::min(last, (begin / w.group_size() + 1) * w.group_size());
-          int64_t sum = 0;
+          int64_t sum = 0, minus_inputs = 0;
           for (int64_t i = begin; i < end; ++i) {
-            sum += int64_t{w.number(n, i)} *
-                   static_cast<int64_t>(input.numbers[static_cast<size_t>(i - first)]);
+            const auto number = static_cast<int64_t>(input.numbers[static_cast<size_t>(i - first)]);
+            sum += int64_t{w.number(n, i)} * number;
+            minus_inputs -= number;
           }
           part = std::fma(static_cast<float>(sum), w.scale(n, begin), part);
+          if (w.has_minima()) {
+            part = std::fma(static_cast<float>(minus_inputs), w.minimum_scale(n, begin), part);
+          }
           begin = end;
         }
         float& total = y[static_cast<size_t>(m * w.rows + n)];

@@ -21,7 +21,7 @@ Int4Header header_of(const CodeSource& source) {
     CHECK((source.sub_group == 16 || source.sub_group == 32) && source.group == kInt8Group);
     CHECK(source.cols % kInt8Group == 0 && !source.has_zeros);
   }
-  CHECK(!source.has_minima || source.sub_group > 0);
+  CHECK(!source.has_minima || source.sub_group > 0 || (source.group == 32 && !source.has_zeros));
   const int64_t group = source.group;
   Int4Header header = {
       .group = group == 32 || group == 64 || group == 128 ? int(group) : kInt8Group,

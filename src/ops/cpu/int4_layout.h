@@ -3,16 +3,16 @@
 //
 // A matrix begins with a header. Its weights (outputs, k) are cut into panels of 64 outputs, so
 // that a thread reads one contiguous run of memory. A panel is a sequence of groups of columns:
-// their codes, then the scales of the 64 outputs in the type of the file, then perhaps the scales
-// of their minima, then perhaps their zero points, a byte each, or for each sub-scale, and then for
-// each sub-minimum, 64 bytes. The codes of eight columns are 256 bytes, four for each output, whose
-// lower halves are the first four columns and whose upper halves are the other four. Of codes of 5
-// bits 64 bytes with the fifth bits follow: bit v of byte i is of byte 64 * v + i before, its lower
-// half, and bit v + 4 its upper half. Of codes of 6 bits 128 bytes follow, 64 for each half: bits
-// 2v and 2v + 1 are of byte 64 * v + i. Bytes lie as in int8, two fours of columns, and are stored
-// as w + 128. Columns are padded with zeros to a multiple of 64, or of the group if it is smaller;
-// outputs to whole panels with zeros. The order of the columns follows the panels, where it is not
-// their own.
+// their codes, then the scales of the 64 outputs in the type of the file, then perhaps their minima
+// or the scales of these, then perhaps their zero points, a byte each, or for each sub-scale, and
+// then for each sub-minimum, 64 bytes. The codes of eight columns are 256 bytes, four for each
+// output, whose lower halves are the first four columns and whose upper halves are the other four.
+// Of codes of 5 bits 64 bytes with the fifth bits follow: bit v of byte i is of byte 64 * v + i
+// before, its lower half, and bit v + 4 its upper half. Of codes of 6 bits 128 bytes follow, 64 for
+// each half: bits 2v and 2v + 1 are of byte 64 * v + i. Bytes lie as in int8, two fours of columns,
+// and are stored as w + 128. Columns are padded with zeros to a multiple of 64, or of the group if
+// it is smaller; outputs to whole panels with zeros. The order of the columns follows the panels,
+// where it is not their own.
 //
 // The input is that of products in int8 (int8_layout.h), with numbers of 8 bits. In place of the
 // shifts there are sums of the numbers, all times -1 and of 32 places for each group of each row:

@@ -55,6 +55,7 @@ struct Int4Block {
   int columns;                      // of all groups, padded
   bool is_first;                    // the totals begin at +0
   bool is_super_block, has_minima;  // then scales[0] and [1] are those of it and of its minima
+  static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
@@ -88,6 +89,10 @@ struct Int4Block {
         _mm_prefetch((const char*)side + kAhead + at, _MM_HINT_T1);
       }
       widen_scales(header.scales, side, scales[i]);
+      if (has_minima) {
+        widen_scales(header.scales, side + kInt8Panel * size_of_scale(header.scales),
+                     scales[kMinima + i]);
+      }
       if (!header.has_zeros) continue;
       const uint8_t* const bytes = side + kInt8Panel * size_of_scale(header.scales);
       for (int j = 0; j < kInt8Panel; j += 16) store(zeros[i] + j, load_bytes(bytes + j));

@@ -113,8 +113,13 @@ struct Int4Tiles {
         unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
           float* const of_part = part + m * kInt4Outputs + v * kNativeLanes;
           const Native before = g == 0 ? Native{} : load_native(of_part);
-          const Native sum_so_far =
-              fma_native(__builtin_convertvector(sum[m][v], Native), scale, before);
+          Native sum_so_far = fma_native(__builtin_convertvector(sum[m][v], Native), scale, before);
+          if (block.has_minima) {
+            const Native of_numbers = static_cast<float>(sums[m * kNumSums + g]) - Native{};
+            const float* const minima = block.scales[Int4Block::kMinima + g];
+            sum_so_far =
+                fma_native(of_numbers, load_native(minima + output + v * kNativeLanes), sum_so_far);
+          }
           if (!is_last) return store_native(of_part, sum_so_far);
           float* const to = total + m * kInt8Panel + v * kNativeLanes;
           const Native of_input = input.scales[at + m] - Native{};
