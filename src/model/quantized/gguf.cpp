@@ -54,9 +54,8 @@ BlockRows open_blocks(const Checkpoint& files, const std::string& module, int64_
   return {rows, cols, type, *size, reinterpret_cast<const uint8_t*>(tensor.bytes.data())};
 }
 
-std::optional<CodeSource> codes_of_blocks(const BlockRows& blocks) {
+CodeSource codes_of_blocks(const BlockRows& blocks) {
   const BlockType& type = *blocks.type;
-  if (type.read_codes == nullptr) return std::nullopt;
   CodeSource source = {.rows = blocks.rows,
                        .cols = blocks.cols,
                        .group = blocks.size.numbers,
@@ -80,18 +79,10 @@ std::optional<CodeSource> codes_of_blocks(const BlockRows& blocks) {
 
 RowSource open_block_rows(const Checkpoint& files, const std::string& module, int64_t rows,
                           int64_t cols) {
-  const BlockRows blocks = open_blocks(files, module, rows, cols);
-  if (const auto codes = codes_of_blocks(blocks)) {
-    return {rows, cols, [of = dequantized(*codes)](int64_t first, int64_t count, float* out) {
-              const FlushDenormals flush;
-              of.read(first, count, out);
-            }};
-  }
-  return {rows, cols, [blocks](int64_t first, int64_t count, float* out) {
-            blocks.for_blocks(first, count, [&](const uint8_t* block) {
-              blocks.type->read_numbers(block, out);
-              out += blocks.size.numbers;
-            });
+  const CodeSource codes = codes_of_blocks(open_blocks(files, module, rows, cols));
+  return {rows, cols, [of = dequantized(codes)](int64_t first, int64_t count, float* out) {
+            const FlushDenormals flush;
+            of.read(first, count, out);
           }};
 }
 
@@ -105,22 +96,17 @@ std::optional<CodeSource> open_block_codes(const Checkpoint& files, const std::s
 StoredForm read_gguf(const JsonObject& config) {
   std::vector<std::string> types;
   config.keep([&] { types = config.strings("types"); });
-  bool has_codes = false;
   for (const std::string& name : types) {
-    const BlockType* const type = find_block_type(name);
-    if (type == nullptr) {
+    if (find_block_type(name) == nullptr) {
       config.complain("types", shortened(name), known_block_types());
-    } else {
-      has_codes = has_codes || type->read_codes != nullptr;
     }
   }
-  StoredForm form = {.description = fmt::format("gguf, {}", fmt::join(types, ", ")),
-                     .parts = {"weight"},
-                     .compute = DType::kBF16,
-                     .codes = "weight",
-                     .open = open_block_rows};
-  if (has_codes) form.open_codes = open_block_codes;
-  return form;
+  return {.description = fmt::format("gguf, {}", fmt::join(types, ", ")),
+          .parts = {"weight"},
+          .compute = DType::kBF16,
+          .codes = "weight",
+          .open = open_block_rows,
+          .open_codes = open_block_codes};
 }
 
 }  // namespace pagedinfer

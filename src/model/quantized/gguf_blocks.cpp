@@ -64,24 +64,19 @@ void read_mxfp4_block(const uint8_t* block, uint8_t* codes, float* scales, uint8
   read_halves(block + 1, codes);
 }
 
-// code * scale + the least number, both rounded.
-void scale_codes(const uint8_t* block, const uint8_t* codes, float* numbers) {
-  const float scale = half_at(block), least = half_at(block + 2);
-  for (int i = 0; i < 32; ++i) {
-    const float part = scale * static_cast<float>(codes[i]);
-    numbers[i] = part + least;
-  }
+// code * scale + the least number, whose minus is the minimum.
+void read_scale_and_least(const uint8_t* block, float* scales) {
+  scales[0] = half_at(block);
+  scales[1] = -half_at(block + 2);
 }
-void read_q4_1(const uint8_t* block, float* numbers) {
-  uint8_t codes[32];
+void read_q4_1(const uint8_t* block, uint8_t* codes, float* scales, uint8_t*) {
+  read_scale_and_least(block, scales);
   read_halves(block + 4, codes);
-  scale_codes(block, codes, numbers);
 }
-void read_q5_1(const uint8_t* block, float* numbers) {
-  uint8_t codes[32];
+void read_q5_1(const uint8_t* block, uint8_t* codes, float* scales, uint8_t*) {
+  read_scale_and_least(block, scales);
   read_halves(block + 8, codes);
   add_fifth_bits(block + 4, codes);
-  scale_codes(block, codes, numbers);
 }
 
 // Blocks of 256.
@@ -166,9 +161,9 @@ void read_iq4_xs(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* b
 
 constexpr BlockType kBlockTypes[] = {
     {.name = "Q4_0", .read_codes = read_four_bits, .zero = 8},
-    {.name = "Q4_1", .read_numbers = read_q4_1},
+    {.name = "Q4_1", .read_codes = read_q4_1, .has_minima = true},
     {.name = "Q5_0", .read_codes = read_q5_0, .values = CodeValues::kUniform5, .zero = 16},
-    {.name = "Q5_1", .read_numbers = read_q5_1},
+    {.name = "Q5_1", .read_codes = read_q5_1, .values = CodeValues::kUniform5, .has_minima = true},
     {.name = "Q8_0", .read_codes = read_q8_0, .values = CodeValues::kBytes},
     {.name = "IQ4_NL", .read_codes = read_four_bits, .values = CodeValues::kTable},
     {.name = "MXFP4",

@@ -10,17 +10,14 @@
 
 namespace pagedinfer {
 
-// A block as CodeSource::read() gives a group: codes, one in a byte; its scale, and that of its
-// minima; its sub-scales, then its sub-minima.
+// A block as CodeSource::read() gives a group: codes, one in a byte; its scale, and its minimum or
+// that of its minima; its sub-scales, then its sub-minima.
 using ReadBlockCodes = void (*)(const uint8_t* block, uint8_t* codes, float* scales,
                                 uint8_t* bytes);
-using ReadBlockNumbers = void (*)(const uint8_t* block, float* numbers);
 
 struct BlockType {
   std::string_view name;
-  // Null: the type is no codes and scales as CodeSource has them, but read_numbers.
   ReadBlockCodes read_codes = nullptr;
-  ReadBlockNumbers read_numbers = nullptr;
   // As those of CodeSource.
   CodeValues values = CodeValues::kUniform;
   CodeScales scales = CodeScales::kF16;

@@ -55,8 +55,7 @@ TEST_CASE("blocks of every GGUF type are the numbers of the reference, bit for b
     REQUIRE(numbers.size() == static_cast<size_t>(rows * size->numbers));
     weights.open(files, "m.weight", rows, size->numbers).read(0, rows, numbers.data());
     CHECK(std::memcmp(numbers.data(), expected.data(), expected.size()) == 0);
-    // All but two types are kept as codes.
-    CHECK(weights.has_codes() == (type != "Q4_1" && type != "Q5_1"));
+    CHECK(weights.has_codes());
     ++num_types;
   }
   CHECK(num_types == 13);
