@@ -1,4 +1,4 @@
-// Compresses bytes as gzip does.
+// Compresses bytes as gzip does, and back.
 #pragma once
 
 #include <zlib.h>
@@ -24,6 +24,25 @@ inline std::string gzip(std::string_view bytes, int level = 6) {
   packed.resize(stream.total_out);
   deflateEnd(&stream);
   return packed;
+}
+
+// The bytes of one gzip member.
+inline std::string gunzip(std::string_view packed) {
+  z_stream stream = {};
+  if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) std::abort();
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+  stream.avail_in = static_cast<uInt>(packed.size());
+  std::string bytes;
+  for (int result = Z_OK; result != Z_STREAM_END;) {
+    bytes.resize(bytes.size() + (1 << 20));
+    stream.next_out = reinterpret_cast<Bytef*>(bytes.data() + stream.total_out);
+    stream.avail_out = static_cast<uInt>(bytes.size() - stream.total_out);
+    result = inflate(&stream, Z_NO_FLUSH);
+    if (result != Z_OK && result != Z_STREAM_END) std::abort();
+  }
+  bytes.resize(stream.total_out);
+  inflateEnd(&stream);
+  return bytes;
 }
 
 }  // namespace pagedinfer

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "load/open_store.h"
 #include "model/decoder.h"
 #include "model/model.h"
 #include "model/weights.h"
@@ -70,7 +71,7 @@ class ModelRunner {
 
  private:
   static OpenedModel opened(const std::string& dir, WeightSource source, const std::string& lora) {
-    OpenedModel model = open_model(dir, source);
+    OpenedModel model = open_model(open_store(dir), source);
     if (!lora.empty()) open_adapter(lora, model);
     return model;
   }
