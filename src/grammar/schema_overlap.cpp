@@ -148,7 +148,7 @@ class Search {
       for (const dom::element name : required_by(schema)) names.emplace_back(name);
     }
     std::ranges::sort(names);
-    names.erase(std::ranges::unique(names).begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
     const bool is_closed = find_key(answer, "properties") || forbids_more(answer);
     return std::ranges::all_of(names, [&](std::string_view name) {
       const auto of_answer = property(answer, name), of_other = property(other, name);

@@ -5,12 +5,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/request.h"
 #include "ops/arithmetic.h"  // Activation
-#include "ops/attention_shape.h"
 
 namespace pagedinfer {
 
@@ -103,12 +101,13 @@ struct ModelSpec {
   std::optional<TokenId> forced_end = {};      // the last token of a completion of maximum length
 };
 
-inline AttentionShape attention_shape(const ModelSpec& spec) {
+// The windows that its layers have, each once.
+inline std::vector<int> windows_of(const ModelSpec& spec) {
   std::vector<int> windows;
   for (const LayerSpec& layer : spec.layers) windows.push_back(layer.window);
   std::ranges::sort(windows);
-  windows.erase(std::ranges::unique(windows).begin(), windows.end());
-  return {spec.heads, spec.kv_heads, spec.head_dim, std::move(windows)};
+  windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
+  return windows;
 }
 
 // Which frequencies a run has, "short" or "long"; nullopt if the model has one kind only.

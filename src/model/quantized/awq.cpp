@@ -41,13 +41,13 @@ auto open_awq(const Checkpoint& files, const std::string& module, int64_t rows, 
   const auto zero = [=, words = numbers_of<uint32_t>(zeros).data()](int64_t group, int64_t row) {
     return number(words + group * words_across, row);
   };
-  return Transposed{.rows = rows,
-                    .cols = cols,
-                    .size = size,
-                    .num_groups = num_groups,
-                    .scales = StoredFloats(scales),
-                    .read_codes = read_codes,
-                    .zero = zero};
+  return Transposed<decltype(read_codes), decltype(zero)>{.rows = rows,
+                                                          .cols = cols,
+                                                          .size = size,
+                                                          .num_groups = num_groups,
+                                                          .scales = StoredFloats(scales),
+                                                          .read_codes = read_codes,
+                                                          .zero = zero};
 }
 
 }  // namespace

@@ -52,14 +52,14 @@ auto open_gptq(const Checkpoint& files, const std::string& module, int64_t rows,
     const uint32_t word = words[(group * rows + row) / per_word] + one;
     return static_cast<int32_t>(word >> (bits * (row % per_word)) & mask);
   };
-  return Transposed{.rows = rows,
-                    .cols = cols,
-                    .size = size,
-                    .num_groups = num_groups,
-                    .scales = StoredFloats(scales),
-                    .read_codes = read_codes,
-                    .zero = zero,
-                    .group_of_column = order};
+  return Transposed<decltype(read_codes), decltype(zero)>{.rows = rows,
+                                                          .cols = cols,
+                                                          .size = size,
+                                                          .num_groups = num_groups,
+                                                          .scales = StoredFloats(scales),
+                                                          .read_codes = read_codes,
+                                                          .zero = zero,
+                                                          .group_of_column = order};
 }
 
 // "gptq" or "gptq_v2", by one of its names.
