@@ -51,7 +51,7 @@ std::vector<float> rope_factors(const GgufFile& file, std::string_view name) {
                             refusal(fmt::format("tensor '{}'", name), tensor->type, "F32")));
   }
   std::vector<float> numbers(tensor->bytes.size() / sizeof(float));
-  std::memcpy(numbers.data(), tensor->bytes.data(), tensor->bytes.size());
+  if (!numbers.empty()) std::memcpy(numbers.data(), tensor->bytes.data(), tensor->bytes.size());
   return numbers;
 }
 
