@@ -38,7 +38,8 @@ constexpr GgufTypeRow kGgufTypes[] = {
     {23, "IQ4_XS", {256, 136}}, {24, "I8", {1, 1}},         {25, "I16", {1, 2}},
     {26, "I32", {1, 4}},        {27, "I64", {1, 8}},        {28, "F64", {1, 8}},
     {29, "IQ1_M", {256, 56}},   {30, "BF16", {1, 2}},       {34, "TQ1_0", {256, 54}},
-    {35, "TQ2_0", {256, 66}},   {39, "MXFP4", {32, 17}},
+    {35, "TQ2_0", {256, 66}},   {39, "MXFP4", {32, 17}},    {40, "NVFP4", {64, 36}},
+    {41, "Q1_0", {128, 18}},    {42, "Q2_0", {64, 18}},
 };
 
 // The types of metadata, by their ids.
@@ -208,7 +209,7 @@ TensorInfo read_tensor(HeaderReader& in, const std::string& path) {
   const auto id = in.number<uint32_t>(what);
   const auto* const row = std::ranges::find(kGgufTypes, id, &GgufTypeRow::id);
   if (row == std::end(kGgufTypes)) {
-    in.fail(what, fmt::format("type {}", id), "one of those that docs/models.md lists");
+    in.fail(what, fmt::format("type {}", id), "one of those that docs/gguf.md lists");
   }
   info.tensor.type = row->name;
   info.tensor.file = path;

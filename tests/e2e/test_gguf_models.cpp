@@ -15,6 +15,7 @@
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "tests/support/e2e.h"
+#include "tests/support/gguf_tokenizer.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/tiny_adapter.h"
 
@@ -163,33 +164,7 @@ GgufWriter gguf_of(const std::string& model, const std::string& architecture, ui
 
 // The tokenizer of story-qwen3.
 void add_tokenizer(const std::string& model, GgufWriter& writer) {
-  const JsonFile file(model_dir(model) + "/tokenizer.json");
-  const JsonObject root = file.root();
-  const JsonObject kind = *root.find_object("model");
-  std::vector<std::string> tokens(1024);
-  const JsonObject vocabulary = *kind.find_object("vocab");
-  for (const auto field : vocabulary.fields()) {
-    tokens.at(static_cast<size_t>(int64_t(field.value))) = field.key;
-  }
-  std::vector<int32_t> types(tokens.size(), 1);
-  for (const JsonObject& added : root.objects("added_tokens")) {
-    const auto id = static_cast<size_t>(added.integer("id", 0, 1023));
-    tokens[id] = added.string("content");
-    types[id] = 3;
-  }
-  std::vector<std::string> merges;
-  simdjson::dom::array list = *kind.find("merges");
-  for (const auto merge : list) {
-    if (merge.is_string()) {
-      merges.emplace_back(std::string_view(merge));
-    } else {
-      merges.push_back(
-          fmt::format("{} {}", std::string_view(merge.at(0)), std::string_view(merge.at(1))));
-    }
-  }
-  writer.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "qwen2");
-  writer.texts("tokenizer.ggml.tokens", tokens).texts("tokenizer.ggml.merges", merges);
-  writer.integers("tokenizer.ggml.token_type", types);
+  write_bpe_tokenizer(model_dir(model), "qwen2", writer);
   writer.number("tokenizer.ggml.eos_token_id", 2).number("tokenizer.ggml.eot_token_id", 0);
   writer.number("tokenizer.ggml.padding_token_id", 0).flag("tokenizer.ggml.add_bos_token", false);
   const JsonFile settings(model_dir(model) + "/tokenizer_config.json");
@@ -256,6 +231,10 @@ TEST_CASE("heads that a GGUF file has turned are turned back") {
   const std::string file = gguf_completed(dir / "m.gguf", dir / "in.jsonl");
   CHECK(ids_of(file) == ids_of(folder));
   CHECK(ids_of(file).size() > 100);
+  // Factors of rope without a number are none.
+  GgufWriter writer = gguf_of("story-llama", "llama", kBF16);
+  write_file(dir / "m.gguf", writer.tensor("rope_freqs.weight", kF32, {0}, "").file());
+  CHECK(ids_of(gguf_completed(dir / "m.gguf", dir / "in.jsonl")) == ids_of(folder));
 }
 
 TEST_CASE("an adapter changes the heads of a GGUF file as it changes those of the folder") {
@@ -328,6 +307,7 @@ TEST_CASE("what a GGUF file lacks or has that is not known is named") {
   has(error(GgufWriter().text("general.architecture", "llama")),
       "llama.block_count: found nothing, expected a positive integer");
   GgufWriter other = gguf_of("story-llama", "llama", kBF16);
+  has(error(GgufWriter(other).tensor("odd", 16, {256}, std::string(66, '\0'))), "IQ2_XXS");
   has(error(other.text("tokenizer.ggml.model", "bert")
                 .texts("tokenizer.ggml.tokens", std::vector<std::string>{"a"})),
       "tokenizer.ggml.model: found bert, expected gpt2 or llama");

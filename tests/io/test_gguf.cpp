@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cstring>
 #include <random>
 #include <span>
 #include <string>
@@ -67,6 +68,18 @@ TEST_CASE("a GGUF file's metadata are JSON, and its tensors refer to its bytes")
   }
 }
 
+TEST_CASE("the data of a GGUF file begin where its own alignment says") {
+  for (const uint32_t alignment : {8u, 32u, 64u, 4096u}) {
+    GgufWriter writer(alignment);
+    writer.number("general.alignment", alignment);
+    writer.tensor("a", 0, {1}, "abcd").tensor("b", 0, {1}, "efgh");
+    const std::string file = writer.file();
+    const GgufHeader header = parse_gguf("a.gguf", bytes_of(file));
+    CHECK(std::memcmp(header.tensors.at("a").bytes.data(), "abcd", 4) == 0);
+    CHECK(std::memcmp(header.tensors.at("b").bytes.data(), "efgh", 4) == 0);
+  }
+}
+
 TEST_CASE("a hostile GGUF file is an error that names the file and what is wrong") {
   const std::string good = small_file().file();
   const auto with = [&](size_t at, const std::string& bytes) {
@@ -75,6 +88,9 @@ TEST_CASE("a hostile GGUF file is an error that names the file and what is wrong
     return file;
   };
   const uint64_t huge = UINT64_MAX;
+  const std::string begin_of_v = little_endian(uint64_t{1}) + "v" + little_endian(1u) +
+                                 little_endian(uint64_t{3}) + little_endian(0u);
+  const size_t offset_of_v = good.find(begin_of_v) + begin_of_v.size();
   const auto list = [](uint32_t type, uint64_t count) {
     return little_endian(9u) + little_endian(type) + little_endian(count);
   };
@@ -105,6 +121,10 @@ TEST_CASE("a hostile GGUF file is an error that names the file and what is wrong
       {GgufWriter().tensor("t", 0, {2}, "abcd").file(), "'t': found 8 bytes at 0 of the data"},
       {GgufWriter().tensor("t", 0, {1}, "abcd").tensor("t", 0, {1}, "abcd").file(),
        "'t': found it"},
+      {with(offset_of_v, little_endian(uint64_t{32})), "tensors 'm' and 'v' overlap"},
+      {with(offset_of_v, little_endian(uint64_t{0})), "overlap"},
+      {with(offset_of_v, little_endian(uint64_t{65})), "'v': found offset 65, expected a multiple"},
+      {with(offset_of_v, little_endian(huge - 31)), "'v': found 12 bytes at 18446744073709551584"},
   };
   for (const auto& [file, message] : cases) {
     const std::string error = gguf_error_of(file);

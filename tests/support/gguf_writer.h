@@ -11,6 +11,9 @@ namespace pagedinfer {
 
 class GgufWriter {
  public:
+  // Data lie at multiples of `alignment`, which the metadata must name if it is another.
+  explicit GgufWriter(size_t alignment = 32) : alignment_(alignment) {}
+
   GgufWriter& text(std::string_view key, std::string_view value) {
     begin(key, 8);
     append_text(metadata_, value);
@@ -56,7 +59,7 @@ class GgufWriter {
   // `shape` begins with the outermost size; `type` is GGUF's number.
   GgufWriter& tensor(std::string_view name, uint32_t type, const std::vector<int64_t>& shape,
                      std::string_view bytes) {
-    data_.resize((data_.size() + 31) / 32 * 32);
+    data_.resize(aligned(data_.size()));
     append_text(infos_, name);
     append(infos_, static_cast<uint32_t>(shape.size()));
     for (size_t i = shape.size(); i-- > 0;) append(infos_, shape[i]);
@@ -73,7 +76,7 @@ class GgufWriter {
     append(file, num_tensors_);
     append(file, num_metadata_);
     file += metadata_ + infos_;
-    file.resize((file.size() + 31) / 32 * 32);
+    file.resize(aligned(file.size()));
     return file + data_;
   }
 
@@ -87,6 +90,7 @@ class GgufWriter {
   }
 
  private:
+  size_t aligned(size_t size) const { return (size + alignment_ - 1) / alignment_ * alignment_; }
   void begin(std::string_view key, uint32_t type) {
     append_text(metadata_, key);
     append(metadata_, type);
@@ -98,6 +102,7 @@ class GgufWriter {
     append(metadata_, static_cast<uint64_t>(count));
   }
 
+  size_t alignment_;
   std::string metadata_, infos_, data_;
   uint64_t num_tensors_ = 0, num_metadata_ = 0;
 };
