@@ -83,6 +83,10 @@ TEST_CASE("a quantized file's logits are those of llama.cpp within the error of 
         // Super-blocks have the same groups of inputs in both, other types have groups of 32 there.
         const bool is_super_block = name.ends_with("_K") || name == "IQ4_XS";
         CHECK(between <= (is_super_block ? 1e-5 : 0.02));
+        // Weights in int8, a scale for each output, are as far from the blocks as inputs are.
+        ModelRunner int8(path, DType::kF32, available_isas().back(), 1, WeightSource::kFiles, {},
+                         Quantization::kInt8);
+        CHECK(relative_distance(rows_of(int8, record), record["float32"]) <= 0.03);
         MESSAGE(fmt::format("{}: {:.1e} from exact logits, llama.cpp {:.1e}, {:.1e} from it", name,
                             ours, theirs, between));
       });
