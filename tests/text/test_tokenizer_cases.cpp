@@ -1,12 +1,11 @@
 #include <doctest/doctest.h>
 #include <simdjson.h>
 
-#include <filesystem>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/support/support.h"
+#include "tests/support/tokenizer_cases.h"
 #include "text/files/make_tokenizer.h"
 #include "text/stop_strings.h"
 
@@ -16,28 +15,6 @@ namespace {
 
 constexpr const char* kTokenizers[] = {"llama3",  "qwen3",     "gpt2", "gemma3",
                                        "mistral", "metaspace", "odd",  "spm"};
-
-std::string path_of(const std::string& name) {
-  return source_dir() + "/tests/data/tokenizers/" + name;
-}
-
-std::vector<std::string> lines_of(const std::string& path) {
-  std::istringstream file(read_file(path));
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) lines.push_back(line);
-  return lines;
-}
-
-std::vector<std::string> texts_for(const std::string& name) {
-  const std::string own = path_of(name + ".texts.jsonl");
-  simdjson::dom::parser parser;
-  std::vector<std::string> texts;
-  for (const std::string& line :
-       lines_of(std::filesystem::exists(own) ? own : path_of("texts.jsonl"))) {
-    texts.emplace_back(std::string_view(parser.parse(line)));
-  }
-  return texts;
-}
 
 std::string streamed_text(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   TextStream stream(tokenizer, {});
@@ -50,17 +27,14 @@ std::string streamed_text(const Tokenizer& tokenizer, const std::vector<TokenId>
 TEST_CASE("random texts have the reference's ids") {
   for (const std::string name : kTokenizers) {
     CAPTURE(name);
-    const auto tokenizer = make_tokenizer(path_of(name));
+    const auto tokenizer = make_tokenizer(tokenizer_case(name));
     const auto texts = texts_for(name);
-    const auto lines = lines_of(path_of(name + ".ids"));
+    const auto ids = ids_for(name);
     REQUIRE(texts.size() > 400);
-    REQUIRE(lines.size() == texts.size());
+    REQUIRE(ids.size() == texts.size());
     for (size_t i = 0; i < texts.size(); ++i) {
       CAPTURE(texts[i]);
-      std::istringstream line(lines[i]);
-      std::vector<TokenId> ids;
-      for (TokenId id; line >> id;) ids.push_back(id);
-      CHECK(tokenizer->encode(texts[i]) == ids);
+      CHECK(tokenizer->encode(texts[i]) == ids[i]);
     }
   }
 }
@@ -68,10 +42,10 @@ TEST_CASE("random texts have the reference's ids") {
 TEST_CASE("random ids have the reference's text") {
   for (const std::string name : kTokenizers) {
     CAPTURE(name);
-    const auto tokenizer = make_tokenizer(path_of(name));
+    const auto tokenizer = make_tokenizer(tokenizer_case(name));
     const TokenId letter = tokenizer->find_token("a").value();
     simdjson::dom::parser parser;
-    const auto lines = lines_of(path_of(name + ".decoded.jsonl"));
+    const auto lines = lines_of_case(name + ".decoded.jsonl");
     REQUIRE(lines.size() == 200);
     for (const std::string& line : lines) {
       CAPTURE(line);
@@ -89,7 +63,7 @@ TEST_CASE("random ids have the reference's text") {
 TEST_CASE("a byte-level tokenizer gives every text back") {
   for (const std::string name : {"llama3", "gpt2"}) {
     CAPTURE(name);
-    const auto tokenizer = make_tokenizer(path_of(name));
+    const auto tokenizer = make_tokenizer(tokenizer_case(name));
     for (const std::string& text : texts_for(name)) {
       std::string back;
       for (const TokenId id : tokenizer->encode(text, AddBos::kNo)) {

@@ -4,13 +4,16 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "io/gguf_file.h"
 #include "io/model_store.h"
+#include "tests/support/gguf_tokenizer.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/support.h"
+#include "tests/support/tokenizer_cases.h"
 #include "text/files/gguf_tokenizer.h"
 #include "text/files/make_tokenizer.h"
 
@@ -92,6 +95,30 @@ TEST_CASE("merges of a GGUF file and its way to cut text give the ids") {
   CHECK(llama3->encode("ab", AddBos::kYes) == Ids{6, 3});
   CHECK(tokenizer_of(bpe_file(merges, "llama-bpe").flag("tokenizer.ggml.add_bos_token", false))
             ->encode("ab", AddBos::kYes) == Ids{3});
+}
+
+TEST_CASE("random texts have the reference's ids by the tokenizer of a GGUF file") {
+  GgufWriter gpt2, llama3, qwen3, spm;
+  write_bpe_tokenizer(tokenizer_case("gpt2"), "gpt-2", gpt2);
+  write_bpe_tokenizer(tokenizer_case("llama3"), "llama-bpe", llama3);
+  llama3.number("tokenizer.ggml.bos_token_id", 1002);
+  write_bpe_tokenizer(tokenizer_case("qwen3"), "qwen2", qwen3);
+  write_spm_tokenizer(tokenizer_case("spm"), spm);
+  for (const auto& [name, writer] : {std::pair<std::string, const GgufWriter&>("gpt2", gpt2),
+                                     {"llama3", llama3},
+                                     {"qwen3", qwen3},
+                                     {"spm", spm}}) {
+    CAPTURE(name);
+    const auto tokenizer = tokenizer_of(writer);
+    const auto texts = texts_for(name);
+    const auto ids = ids_for(name);
+    REQUIRE(texts.size() > 400);
+    REQUIRE(ids.size() == texts.size());
+    for (size_t i = 0; i < texts.size(); ++i) {
+      CAPTURE(texts[i]);
+      CHECK(tokenizer->encode(texts[i]) == ids[i]);
+    }
+  }
 }
 
 TEST_CASE("tokenizer metadata that do not fit each other are named") {
