@@ -160,17 +160,19 @@ DType Checkpoint::dtype(std::string_view name) const {
   return *type;
 }
 
-void Checkpoint::check(std::string_view name, int64_t rows, int64_t cols) const {
+void Checkpoint::check(std::string_view name, int64_t rows, int64_t cols, int64_t stacked) const {
   const StoredTensor& tensor = stored(name);
   static_cast<void>(dtype(name));
   const bool vector = rows == 1 && tensor.shape == std::vector<int64_t>{cols};
-  const bool stack = tensor.shape.size() == 3 && tensor.shape[2] == cols && tensor.shape[0] > 0 &&
-                     rows % tensor.shape[0] == 0 && tensor.shape[1] == rows / tensor.shape[0];
+  const bool stack =
+      stacked > 0 && tensor.shape == std::vector<int64_t>{stacked, rows / stacked, cols};
   if (!vector && !stack && tensor.shape != std::vector<int64_t>{rows, cols}) {
-    throw Error(
-        fmt::format("{}: tensor '{}' has shape [{}], expected [{}]", tensor.file, shortened(name),
-                    shortened(fmt::format("{}", fmt::join(tensor.shape, ", "))),
-                    rows == 1 ? fmt::format("{}", cols) : fmt::format("{}, {}", rows, cols)));
+    throw Error(fmt::format("{}: tensor '{}' has shape [{}], expected [{}]", tensor.file,
+                            shortened(name),
+                            shortened(fmt::format("{}", fmt::join(tensor.shape, ", "))),
+                            rows == 1     ? fmt::format("{}", cols)
+                            : stacked > 0 ? fmt::format("{}, {}, {}", stacked, rows / stacked, cols)
+                                          : fmt::format("{}, {}", rows, cols)));
   }
 }
 
@@ -184,8 +186,9 @@ void Checkpoint::give_back(std::string_view name) const {
   if (!is_copy(tensor)) MappedFile::give_back(tensor.bytes);
 }
 
-Tensor Checkpoint::tensor(std::string_view name, int64_t rows, int64_t cols) const {
-  check(name, rows, cols);
+Tensor Checkpoint::tensor(std::string_view name, int64_t rows, int64_t cols,
+                          int64_t stacked) const {
+  check(name, rows, cols, stacked);
   const StoredTensor& tensor = stored(name);
   MappedFile::read_ahead(tensor.bytes);
   // Read-only memory behind a pointer that is not const: an Ops does not write to weights.

@@ -30,6 +30,7 @@ class Checkpoint {
   struct Declared {
     std::string name;
     int64_t rows, cols;
+    int64_t stacked = 0;  // matrices that are stored one below the other; 0: it is no stack
   };
   Checkpoint(const std::string& source, DType type, const std::vector<Declared>& tensors);
   // Tensors that refer to `files`. `source` is for messages.
@@ -48,11 +49,11 @@ class Checkpoint {
   // Throws Error if the tensor is absent or its type is not F32, F16 or BF16.
   DType dtype(std::string_view name) const;
   // Throws Error if the tensor is absent, its type cannot be used or its shape is not (rows, cols).
-  // A vector is one row; a tensor of three dimensions is matrices one below the other.
-  void check(std::string_view name, int64_t rows, int64_t cols) const;
+  // A vector is one row. A stack of matrices may also be (stacked, rows / stacked, cols).
+  void check(std::string_view name, int64_t rows, int64_t cols, int64_t stacked = 0) const;
   // A view of the mapping, valid while the checkpoint lives; its bytes are read ahead. Throws Error
   // as check() does.
-  Tensor tensor(std::string_view name, int64_t rows, int64_t cols) const;
+  Tensor tensor(std::string_view name, int64_t rows, int64_t cols, int64_t stacked = 0) const;
   // Asks the system to prefetch the tensor. REQUIRES: it exists.
   void read_ahead(std::string_view name) const { MappedFile::read_ahead(stored(name).bytes); }
   // The tensor is not read again: its pages take no memory of the process any more. (The system

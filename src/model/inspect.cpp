@@ -101,9 +101,10 @@ void check_tensors(const Checkpoint& files, const QuantizedWeights& quantized,
     Problems of_tensor;
     const bool is_right = of_tensor.keep([&] {
       if (is_quantized_matrix(files, quantized, tensor)) {
-        static_cast<void>(quantized.open(files, tensor.name, tensor.rows, tensor.cols));
+        static_cast<void>(
+            quantized.open(files, tensor.name, {tensor.rows, tensor.cols, tensor.stacked}));
       } else {
-        files.check(tensor.name, tensor.rows, tensor.cols);
+        files.check(tensor.name, tensor.rows, tensor.cols, tensor.stacked);
       }
     });
     if (!is_right) wrong.push_back(of_tensor.all().front());

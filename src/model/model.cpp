@@ -89,14 +89,14 @@ std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorN
     const auto kinds = kinds_of(names);
     std::vector<AdapterTarget> targets;
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const auto& [tensor, rows, cols] = tensors[i];
+      const Checkpoint::Declared& matrix = tensors[i];
       const std::string& name = called[i].name;
       const auto kind = kinds.find(name);
       targets.push_back(
-          {tensor,
+          {matrix.name,
            {module_of(name), kind == kinds.end() ? AdaptedModule::Kind::kLayer : kind->second},
-           rows,
-           cols});
+           matrix.rows,
+           matrix.cols});
     }
     if (spec.tied_embeddings) {
       targets.front().is_tied = true;

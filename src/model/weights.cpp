@@ -49,7 +49,8 @@ struct Needed {
   std::initializer_list<Needed> together = {};
   NeighbouringPairs pairs = {};  // of its rows, or of its numbers if it is a bias
   TurnedRows turned = {};
-  bool is_expert = false, is_stacked = false;  // of many experts' in a tensor
+  bool is_expert = false;
+  int64_t stacked = 0;  // experts whose matrices are in the tensor; 0: one or none
 
   bool is_turned() const { return turned.stored_cols > 0; }
   // As a matrix of one number for each output, if it is a bias.
@@ -112,7 +113,7 @@ void visit_stacked_experts(const ModelSpec& spec, ExpertStorage storage, const L
     const auto part = [&](const std::string& name, Tensor& to, int64_t rows, int64_t cols,
                           const TurnedRows& turned) {
       Needed needed = {.name = name, .destination = to, .rows = rows, .cols = cols};
-      needed.is_stacked = true;
+      needed.stacked = count;
       if (storage == ExpertStorage::kStackedRows) {
         needed.stored_rows = count * turned.stored_cols;
         needed.first_row = e * turned.stored_cols + turned.first;
@@ -307,7 +308,7 @@ DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_fil
 
 // The whole stored tensor that contains the needed rows.
 Tensor stored_tensor(const Checkpoint& checkpoint, const Needed& needed) {
-  return checkpoint.tensor(needed.name, needed.stored_rows, needed.stored_cols());
+  return checkpoint.tensor(needed.name, needed.stored_rows, needed.stored_cols(), needed.stacked);
 }
 
 Tensor rows_of(const Needed& needed, Tensor stored) {
@@ -320,9 +321,11 @@ Tensor rows_of(const Needed& needed, Tensor stored) {
 // The rows of a quantized matrix, which are outputs there even if the unquantized tensor is turned.
 struct QuantizedRows {
   explicit QuantizedRows(const Needed& needed)
-      : all(needed.stored_rows), first(needed.first_row), pairs(needed.pairs) {
+      : tensor{needed.stored_rows, needed.cols, needed.stacked},
+        first(needed.first_row),
+        pairs(needed.pairs) {
     if (!needed.is_turned()) return;
-    all = needed.stored_rows / needed.cols * needed.turned.stored_cols;
+    tensor.rows = needed.stored_rows / needed.cols * needed.turned.stored_cols;
     first = needed.first_row / needed.cols * needed.turned.stored_cols + needed.turned.first;
     step = needed.turned.step;
   }
@@ -330,13 +333,14 @@ struct QuantizedRows {
   bool are_neighbours() const { return step == 1 && pairs.num_pairs == 0; }
   int64_t stored_row(int64_t row) const { return first + pairs.stored_row(row) * step; }
 
-  int64_t all, first, step = 1;
+  MatrixSize tensor;
+  int64_t first, step = 1;
   NeighbouringPairs pairs;
 };
 
 RowSource open_quantized(const OpenedModel& model, const Needed& needed) {
   const QuantizedRows place(needed);
-  RowSource source = model.quantized.open(model.checkpoint, needed.name, place.all, needed.cols);
+  RowSource source = model.quantized.open(model.checkpoint, needed.name, place.tensor);
   if (place.step == 1) return part_of(std::move(source), place.first, needed.rows);
   const int64_t cols = needed.cols;
   return {needed.rows, cols,
@@ -355,8 +359,8 @@ std::optional<CodeSource> open_codes(const OpenedModel& model, const Needed& nee
   if (!stay) return std::nullopt;
   const auto open = [&](const Needed& matrix) -> std::optional<CodeSource> {
     if (!is_quantized(model, matrix) || is_sum(model, matrix)) return std::nullopt;
-    auto codes = model.quantized.open_codes(model.checkpoint, matrix.name,
-                                            QuantizedRows(matrix).all, matrix.cols);
+    auto codes =
+        model.quantized.open_codes(model.checkpoint, matrix.name, QuantizedRows(matrix).tensor);
     // An expert's input is packed in its own order.
     if (codes && needed.is_expert && !codes->column_order.empty()) return std::nullopt;
     return codes;
@@ -467,7 +471,7 @@ std::vector<Checkpoint::Declared> tensors_of(const ModelSpec& spec, const Tensor
   Weights unused;
   for_each_tensor(spec, names, unused, [&](const Needed& needed) {
     if (!needed.is_first() || !has(needed)) return;
-    all.push_back({needed.name, needed.stored_rows, needed.stored_cols()});
+    all.push_back({needed.name, needed.stored_rows, needed.stored_cols(), needed.stacked});
   });
   return all;
 }
@@ -565,7 +569,7 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
     Checkpoint::Declared& tensor = all[i++];
     if (needed.kind != TensorKind::kMatrix || !needed.is_turned()) return;
     if (!quantized.has(files, needed.name)) return;
-    tensor.rows = QuantizedRows(needed).all;
+    tensor.rows = QuantizedRows(needed).tensor.rows;
     tensor.cols = needed.cols;
   });
   return all;
@@ -574,7 +578,7 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
 std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names) {
   return tensors_of(spec, names, [](const Needed& needed) {
     return needed.kind == TensorKind::kEmbedding || needed.kind == TensorKind::kRouter ||
-           (needed.kind == TensorKind::kMatrix && !needed.is_stacked);
+           (needed.kind == TensorKind::kMatrix && needed.stacked == 0);
   });
 }
 

@@ -172,12 +172,17 @@ TEST_CASE("stacked experts are the same model as experts with a tensor for each 
 TEST_CASE("a stack of another shape is an error that names it") {
   const TinyModel each({.family = tiny_expert_families(9, 2)[0]});
   auto tensors = stacked_tensors(open_model(each.dir()));
-  tensors["model.layers.0.mlp.experts.down_proj"].shape = "7, 21, 24";  // turned
   const TempDir dir;
   write_file(dir / "config.json", read_file(each.dir() + "/config.json"));
-  write_file(dir / "model.safetensors", file_of(tensors));
-  CHECK_THROWS_WITH_AS((void)logits_of_model(dir.path(), DType::kF32, Quantization::kNone),
-                       doctest::Contains("mlp.experts.down_proj' has shape [7, 21, 24]"), Error);
+  // Turned, and as many rows of other experts.
+  for (const char* const shape : {"7, 21, 24", "14, 12, 21", "1, 168, 21"}) {
+    tensors["model.layers.0.mlp.experts.down_proj"].shape = shape;
+    write_file(dir / "model.safetensors", file_of(tensors));
+    const std::string said =
+        fmt::format("mlp.experts.down_proj' has shape [{}], expected [7, 24, 21]", shape);
+    CHECK_THROWS_WITH_AS((void)logits_of_model(dir.path(), DType::kF32, Quantization::kNone),
+                         doctest::Contains(said.c_str()), Error);
+  }
 }
 
 TEST_CASE("an adapter may change experts that have tensors of their own, and routers") {

@@ -207,7 +207,7 @@ inline TinyModel::TinyModel(const TinyModelOptions& o) : options_(o), random_(o.
   std::vector<Stored> tensors;
   if (o.family.is_as_needed) {
     const OpenedModel model = open_model(dir_.path(), WeightSource::kDummy);
-    for (const auto& [name, rows, cols] : needed_tensors(model.spec, model.names)) {
+    for (const auto& [name, rows, cols, stacked] : needed_tensors(model.spec, model.names)) {
       tensors.push_back(random_tensor(name, static_cast<int>(rows), static_cast<int>(cols)));
     }
     write_tensors(tensors);

@@ -79,13 +79,12 @@ StoredForm read_awq(const JsonObject& config) {
   });
   form.description = fmt::format(
       "awq, 4 bits, {}", group_size > 0 ? fmt::format("groups of {}", group_size) : "one group");
-  form.open = [group_size](const Checkpoint& files, const std::string& module, int64_t rows,
-                           int64_t cols) {
-    return rows_of(open_awq(files, module, rows, cols, group_size));
+  form.open = [group_size](const Checkpoint& files, const std::string& module, MatrixSize size) {
+    return rows_of(open_awq(files, module, size.rows, size.cols, group_size));
   };
-  form.open_codes = [group_size](const Checkpoint& files, const std::string& module, int64_t rows,
-                                 int64_t cols) {
-    return codes_of(open_awq(files, module, rows, cols, group_size));
+  form.open_codes = [group_size](const Checkpoint& files, const std::string& module,
+                                 MatrixSize size) {
+    return codes_of(open_awq(files, module, size.rows, size.cols, group_size));
   };
   return form;
 }

@@ -391,17 +391,16 @@ StoredForm read_compressed_tensors(const JsonObject& config) {
   if (quantizes_activations) {
     form.notes = {"activations and the cache are not quantized as quantization_config asks for"};
   }
-  form.open = [schemes](const Checkpoint& files, const std::string& module, int64_t rows,
-                        int64_t cols) {
-    return open_compressed(files, module, rows, cols, schemes);
+  form.open = [schemes](const Checkpoint& files, const std::string& module, MatrixSize size) {
+    return open_compressed(files, module, size.rows, size.cols, schemes);
   };
   const auto has_codes = [](const Scheme& scheme) {
     return scheme.storage == Storage::kPacked && scheme.bits == 4;
   };
   if (std::ranges::any_of(schemes.all, has_codes)) {
-    form.open_codes = [schemes](const Checkpoint& files, const std::string& module, int64_t rows,
-                                int64_t cols) {
-      return open_codes(files, module, rows, cols, schemes);
+    form.open_codes = [schemes](const Checkpoint& files, const std::string& module,
+                                MatrixSize size) {
+      return open_codes(files, module, size.rows, size.cols, schemes);
     };
   }
   return form;

@@ -65,8 +65,9 @@ StoredForm read_fp8(const JsonObject& config) {
     form.description = fmt::format("fp8, blocks of {} x {}", size.rows, size.cols);
   });
   form.notes = {"activations are not quantized, as the checkpoint's fp8 would have them"};
-  form.open = [size](const Checkpoint& files, const std::string& module, int64_t rows,
-                     int64_t cols) { return open_fp8(files, module, rows, cols, size); };
+  form.open = [size](const Checkpoint& files, const std::string& module, MatrixSize of) {
+    return open_fp8(files, module, of.rows, of.cols, size);
+  };
   return form;
 }
 

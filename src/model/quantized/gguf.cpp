@@ -77,18 +77,18 @@ CodeSource codes_of_blocks(const BlockRows& blocks) {
   return source;
 }
 
-RowSource open_block_rows(const Checkpoint& files, const std::string& module, int64_t rows,
-                          int64_t cols) {
-  const CodeSource codes = codes_of_blocks(open_blocks(files, module, rows, cols));
-  return {rows, cols, [of = dequantized(codes)](int64_t first, int64_t count, float* out) {
+RowSource open_block_rows(const Checkpoint& files, const std::string& module, MatrixSize size) {
+  const CodeSource codes = codes_of_blocks(open_blocks(files, module, size.rows, size.cols));
+  return {size.rows, size.cols,
+          [of = dequantized(codes)](int64_t first, int64_t count, float* out) {
             const FlushDenormals flush;
             of.read(first, count, out);
           }};
 }
 
 std::optional<CodeSource> open_block_codes(const Checkpoint& files, const std::string& module,
-                                           int64_t rows, int64_t cols) {
-  return codes_of_blocks(open_blocks(files, module, rows, cols));
+                                           MatrixSize size) {
+  return codes_of_blocks(open_blocks(files, module, size.rows, size.cols));
 }
 
 }  // namespace

@@ -112,14 +112,13 @@ StoredForm read_gptq(const JsonObject& config) {
   stored.description =
       fmt::format("gptq{}, {} bits, {}", form.adds_one ? "" : " v2", form.bits,
                   form.group_size > 0 ? fmt::format("groups of {}", form.group_size) : "one group");
-  stored.open = [form](const Checkpoint& files, const std::string& module, int64_t rows,
-                       int64_t cols) {
-    return rows_of(open_gptq(files, module, rows, cols, form));
+  stored.open = [form](const Checkpoint& files, const std::string& module, MatrixSize size) {
+    return rows_of(open_gptq(files, module, size.rows, size.cols, form));
   };
   if (form.bits == 4) {
-    stored.open_codes = [form](const Checkpoint& files, const std::string& module, int64_t rows,
-                               int64_t cols) {
-      return codes_of(open_gptq(files, module, rows, cols, form));
+    stored.open_codes = [form](const Checkpoint& files, const std::string& module,
+                               MatrixSize size) {
+      return codes_of(open_gptq(files, module, size.rows, size.cols, form));
     };
   }
   return stored;

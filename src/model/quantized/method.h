@@ -16,6 +16,11 @@ namespace pagedinfer {
 
 class JsonObject;
 
+struct MatrixSize {
+  int64_t rows, cols;
+  int64_t stacked = 0;  // matrices that are stored one below the other; 0: it is no stack
+};
+
 // How the matrices of a checkpoint are stored. A matrix is a module with the name M, whose tensors
 // are M.weight, or M.NAME for the names in `parts`. Its rows are outputs, whatever they are in a
 // checkpoint that is not quantized.
@@ -30,13 +35,12 @@ struct StoredForm {
   char joint = '.';  // between M and NAME
   // Opens a matrix. Throws Error, naming the tensor, if one is missing or is not what the form
   // says. The files must outlive the source.
-  std::function<RowSource(const Checkpoint& files, const std::string& module, int64_t rows,
-                          int64_t cols)>
+  std::function<RowSource(const Checkpoint& files, const std::string& module, MatrixSize size)>
       open = {};
   // The same as codes of 4 bits, in the checkpoint's own; nullopt: products cannot keep them.
   // Empty: no matrix of this form has any.
   std::function<std::optional<CodeSource>(const Checkpoint& files, const std::string& module,
-                                          int64_t rows, int64_t cols)>
+                                          MatrixSize size)>
       open_codes = {};
 };
 

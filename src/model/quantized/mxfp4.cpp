@@ -25,8 +25,8 @@ float half_power(uint8_t byte) {
   return byte < 2 ? 0.0f : std::ldexp(1.0f, byte - 128);
 }
 
-CodeSource open_mxfp4(const Checkpoint& files, const std::string& module, int64_t rows,
-                      int64_t cols) {
+CodeSource open_mxfp4(const Checkpoint& files, const std::string& module, MatrixSize size) {
+  const int64_t rows = size.rows, cols = size.cols;
   const std::string blocks_name = module + "_blocks";
   if (files.contains(module)) {
     throw Error(fmt::format("{}: tensor '{}' is there, expected is {} alone",
@@ -34,9 +34,7 @@ CodeSource open_mxfp4(const Checkpoint& files, const std::string& module, int64_
   }
   check_multiple(files, blocks_name, "columns", cols, kGroup);
   const int64_t num_groups = cols / kGroup;
-  const Shape& found = files.stored(blocks_name).shape;
-  const int64_t matrices = found.empty() || found[0] < 1 || rows % found[0] != 0 ? 1 : found[0];
-  const int64_t rows_each = rows / matrices;
+  const int64_t matrices = std::max<int64_t>(1, size.stacked), rows_each = rows / matrices;
   const StoredTensor& blocks =
       find_part(files, blocks_name, kByteTypes, {{matrices, rows_each, num_groups, kGroupBytes}});
   const StoredTensor& powers =
@@ -66,8 +64,8 @@ CodeSource open_mxfp4(const Checkpoint& files, const std::string& module, int64_
 StoredForm read_mxfp4(const JsonObject&) {
   StoredForm form = {
       .description = "mxfp4, 4 bits, groups of 32", .parts = {"blocks", "scales"}, .joint = '_'};
-  form.open = [](const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols) {
-    return dequantized(open_mxfp4(files, module, rows, cols));
+  form.open = [](const Checkpoint& files, const std::string& module, MatrixSize size) {
+    return dequantized(open_mxfp4(files, module, size));
   };
   form.open_codes = open_mxfp4;
   return form;

@@ -84,20 +84,20 @@ bool QuantizedWeights::has(const Checkpoint& files, const std::string& name) con
          (files.contains(name) && !is_float(files.stored(name)));
 }
 
-RowSource QuantizedWeights::open(const Checkpoint& files, const std::string& name, int64_t rows,
-                                 int64_t cols) const {
+RowSource QuantizedWeights::open(const Checkpoint& files, const std::string& name,
+                                 MatrixSize size) const {
   const std::string module = without_weight(name);
   if (!form_.codes.empty() && form_.codes != "weight") {
     refuse_beside(files, module, form_.codes, "weight");
   }
-  return form_.open(files, module, rows, cols);
+  return form_.open(files, module, size);
 }
 
 std::optional<CodeSource> QuantizedWeights::open_codes(const Checkpoint& files,
-                                                       const std::string& name, int64_t rows,
-                                                       int64_t cols) const {
+                                                       const std::string& name,
+                                                       MatrixSize size) const {
   if (!form_.open_codes) return std::nullopt;
-  return form_.open_codes(files, without_weight(name), rows, cols);
+  return form_.open_codes(files, without_weight(name), size);
 }
 
 void QuantizedWeights::read_ahead(const Checkpoint& files, const std::string& name) const {

@@ -36,11 +36,10 @@ class QuantizedWeights {
   bool has(const Checkpoint& files, const std::string& name) const;
   // Opens a quantized matrix. Throws Error if one of its tensors is missing or not as expected. The
   // files must outlive the source. REQUIRES: has() is true.
-  RowSource open(const Checkpoint& files, const std::string& name, int64_t rows,
-                 int64_t cols) const;
+  RowSource open(const Checkpoint& files, const std::string& name, MatrixSize size) const;
   // The same as codes of 4 bits; nullopt: it has none that products can keep.
   std::optional<CodeSource> open_codes(const Checkpoint& files, const std::string& name,
-                                       int64_t rows, int64_t cols) const;
+                                       MatrixSize size) const;
   // Whether matrices may be codes of 4 bits.
   bool has_codes() const { return form_.open_codes != nullptr; }
   // Says that all tensors of the matrix will be read, or that they will not be read again

@@ -53,7 +53,7 @@ TEST_CASE("blocks of every GGUF type are the numbers of the reference, bit for b
     REQUIRE(weights.has(files, "m.weight"));
     std::vector<float> numbers(expected.size() / sizeof(float));
     REQUIRE(numbers.size() == static_cast<size_t>(rows * size->numbers));
-    weights.open(files, "m.weight", rows, size->numbers).read(0, rows, numbers.data());
+    weights.open(files, "m.weight", {rows, size->numbers}).read(0, rows, numbers.data());
     CHECK(std::memcmp(numbers.data(), expected.data(), expected.size()) == 0);
     CHECK(weights.has_codes());
     ++num_types;

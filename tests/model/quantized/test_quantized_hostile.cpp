@@ -295,7 +295,11 @@ TEST_CASE("hostile tensors of quantized matrices are refused: the name, the foun
       {"awq-biases", attention + "q_proj.scales", shape({48, 6}),
        "has shape [48, 6], expected [6, 48]"},
       // A group less in each row, an expert less, a row less, halves of blocks, rows without
-      // groups.
+      // groups; as many rows of other experts.
+      {"mxfp4-experts", experts + "gate_up_proj_blocks", shape({10, 32, 3, 16}),
+       "has shape [10, 32, 3, 16], expected [5, 64, 3, 16]"},
+      {"mxfp4-experts", experts + "gate_up_proj_blocks", shape({1, 320, 3, 16}),
+       "has shape [1, 320, 3, 16], expected [5, 64, 3, 16]"},
       {"mxfp4-experts", experts + "gate_up_proj_blocks", keep({5, 64, 2, 16}),
        "has shape [5, 64, 2, 16], expected [5, 64, 3, 16]"},
       {"mxfp4-experts", experts + "gate_up_proj_blocks", keep({4, 64, 3, 16}),

@@ -62,14 +62,25 @@ std::vector<float> read_rows(const RowSource& source, int64_t rows_at_once) {
   return values;
 }
 
+// The experts in each tensor of experts; 0: they have tensors of their own.
+int64_t num_stacked(const OpenedModel& model) {
+  return model.names.expert_storage == ExpertStorage::kEach ? 0 : model.spec.experts.count;
+}
+
+MatrixSize size_of(const OpenedModel& model, const std::string& name, element shape) {
+  const auto sizes = ints(shape);
+  const bool is_of_experts = name.find(".experts.") != std::string::npos;
+  return {sizes[0], sizes[1], is_of_experts ? num_stacked(model) : 0};
+}
+
 void check_values(const OpenedModel& model, element golden) {
   int num_matrices = 0;
   for (const auto field : golden["matrices"].get_object()) {
     const std::string name(field.key);
     CAPTURE(name);
     CHECK(model.quantized.has(model.checkpoint, name));
-    const auto shape = ints(field.value["shape"]);
-    const RowSource source = model.quantized.open(model.checkpoint, name, shape[0], shape[1]);
+    const RowSource source =
+        model.quantized.open(model.checkpoint, name, size_of(model, name, field.value["shape"]));
     for (const int rows_at_once : {16, 1, 7, 1000}) {
       const std::vector<float> values = read_rows(source, rows_at_once);
       CHECK(hash_of(values, DType::kF32) == std::string(field.value["float32"]));
@@ -170,10 +181,10 @@ TEST_CASE("quantized matrices become int8 without being rounded in between") {
     const Tensor& found = a_down(weights);
     REQUIRE(found.dtype == DType::kI8);
     const LayerNames& names = model.names.layers[0];
-    const bool is_each = model.names.expert_storage == ExpertStorage::kEach;
+    const int64_t stacked = num_stacked(model);
     const RowSource source = model.quantized.open(
         model.checkpoint, names.experts.empty() ? names.down : names.experts[0].down,
-        found.rows * (is_each ? 1 : model.spec.experts.count), found.cols);
+        {found.rows * std::max<int64_t>(1, stacked), found.cols, stacked});
     std::vector<float> values = read_rows(source, 16);
     values.resize(static_cast<size_t>(found.rows * found.cols));
     const Tensor expected = ops->memory().upload_matrix(
@@ -188,9 +199,9 @@ TEST_CASE("codes of 4 bits stay what the checkpoint has") {
   for_each_quantized([&](const std::string& dir, element golden) {
     const OpenedModel model = open_model(dir);
     for (const auto field : golden["matrices"].get_object()) {
-      const auto shape = ints(field.value["shape"]);
-      const auto codes =
-          model.quantized.open_codes(model.checkpoint, std::string(field.key), shape[0], shape[1]);
+      const std::string name(field.key);
+      const auto codes = model.quantized.open_codes(model.checkpoint, name,
+                                                    size_of(model, name, field.value["shape"]));
       if (!codes) continue;
       CAPTURE(field.key);
       CHECK(hash_of(read_rows(dequantized(*codes), 7), DType::kF32) ==
