@@ -83,6 +83,9 @@ TEST_CASE("peaks: a CPU's are of all its threads at once, and of 256 MiB that ar
   }
   const auto clock = [now = 0.0]() mutable { return now += 1; };
   CHECK(measure_cpu_peaks({}, Quantization::kNone, clock).int8_flops_per_second == 0);
+  for (const Quantization codes : {Quantization::kCodes, Quantization::kInt4}) {
+    CHECK(measure_cpu_peaks({}, codes, clock).int8_flops_per_second > 0);
+  }
 }
 
 TEST_CASE("peaks: no product of a CPU is faster") {

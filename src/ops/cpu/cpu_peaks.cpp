@@ -45,7 +45,7 @@ DevicePeaks measure_cpu_peaks(const CpuOptions& options, Quantization quantize,
   });
   DevicePeaks peaks = {.bytes_per_second = static_cast<double>(part * threads) / seconds,
                        .flops_per_second = rate(options.compute)};
-  if (quantize == Quantization::kInt8) peaks.int8_flops_per_second = rate(DType::kI8);
+  if (multiplies_int8(quantize)) peaks.int8_flops_per_second = rate(DType::kI8);
   return peaks;
 }
 
