@@ -70,6 +70,9 @@ void add_expert_names(std::string_view root, const ExpertNaming& naming, const M
     };
     layer.router = below(block, naming.router);
     layer.router_bias = below(block, naming.router_bias);
+    if (!naming.module.empty()) {
+      layer.expert_module = fmt::format("{}layers.{}.{}", root, i, naming.module);
+    }
     if (spec.experts.shared_width > 0) {
       const auto in_layer = [&](std::string_view name) {
         return fmt::format("{}layers.{}.{}", root, i, name);

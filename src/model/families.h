@@ -109,6 +109,7 @@ void read_sparse_layers(const JsonObject& config, ModelSpec& spec);
 struct ExpertNaming {
   std::string_view block = "mlp";
   std::string_view router = "gate.weight", router_bias = "gate.bias";
+  std::string_view module = "mlp.experts";  // LayerNames::expert_module, below the layer
   // Below block.experts.NUMBER; or, where the experts are stacked, below the block.
   std::string_view gate = "gate_proj.weight", up = "up_proj.weight", down = "down_proj.weight";
   std::string_view gate_bias = "", up_bias = "", down_bias = "";

@@ -37,6 +37,7 @@ void read_gpt_oss(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
   add_expert_names("model.",
                    {.router = "router.weight",
                     .router_bias = "router.bias",
+                    .module = "",
                     .gate_bias = "gate_proj.bias",
                     .up_bias = "up_proj.bias",
                     .down_bias = "down_proj.bias"},

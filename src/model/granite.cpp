@@ -37,6 +37,7 @@ void read_granite_moe(const JsonObject& config, ModelSpec& spec, std::vector<Ten
   names.assign(2, usual_names("model.", "lm_head.weight", spec));
   ExpertNaming naming = {.block = "block_sparse_moe",
                          .router = "router.layer.weight",
+                         .module = "block_sparse_moe.experts",
                          .shared_gate_proj = "shared_mlp.gate_proj.weight",
                          .shared_up_proj = "shared_mlp.up_proj.weight",
                          .shared_down_proj = "shared_mlp.output_linear.weight"};

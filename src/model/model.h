@@ -42,6 +42,9 @@ struct LayerNames {
   // Of a layer with experts, in place of gate, up and down.
   std::string router = {}, router_bias = {}, shared_gate = {};
   std::vector<ExpertNames> experts = {};
+  // The module that has the experts as transformers has them in memory, gate before up, or the two
+  // alternating if the checkpoint has them so. Empty: adapters do not find them by it.
+  std::string expert_module = {};
   ExpertNames shared = {};
 };
 

@@ -26,7 +26,7 @@ std::vector<float> panels_of_a(const LowRank& update, int64_t columns) {
     const int64_t end = std::min(cols, begin + columns);
     for (int64_t k = 0; k < rank; ++k) {
       for (int64_t i = begin; i < end; ++i) {
-        a.push_back(update.are_transposed ? stored_number(update.a, i, k)
+        a.push_back(update.are_transposed ? stored_number(update.a, i, k * update.rank_step)
                                           : stored_number(update.a, k, i));
       }
     }
@@ -37,8 +37,9 @@ std::vector<float> panels_of_a(const LowRank& update, int64_t columns) {
 // Row `row` of b.
 void read_factors(const LowRank& update, int64_t row, float* factors) {
   for (int64_t k = 0; k < update.rank(); ++k) {
-    factors[k] =
-        update.are_transposed ? stored_number(update.b, k, row) : stored_number(update.b, row, k);
+    const int64_t stored = row * update.row_step;
+    factors[k] = update.are_transposed ? stored_number(update.b, k, stored)
+                                       : stored_number(update.b, stored, k * update.rank_step);
   }
 }
 

@@ -16,6 +16,9 @@ struct LowRank {
   Tensor b;                     // (rows, rank)
   bool are_transposed = false;  // a is (cols, rank) and b is (rank, rows)
   float scale = 1.0f;
+  // Numbers that follow each other along the rank in what the file calls B (b, or a if they are
+  // transposed), and rows of b, are so far apart in the tensors.
+  int64_t rank_step = 1, row_step = 1;
 
   int64_t rank() const { return are_transposed ? b.rows : a.rows; }
 };
