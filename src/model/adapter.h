@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -33,11 +34,23 @@ inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
 // Adds to `problems` the settings of adapter_config.json in `dir` that are supported in no model.
 void check_adapter_config(const std::string& dir, Problems& problems);
 
+// A parameter of a module that has a matrix of each expert: what transformers has in memory in
+// place of the experts' own modules.
+struct ExpertStack {
+  std::string module = {}, parameter = {};  // "model.layers.0.mlp.experts", "gate_up_proj"
+  int64_t experts = 1;
+  int64_t rows = 0;   // of each expert's matrix
+  int64_t first = 0;  // the stack's row, of all experts' rows, that is row 0 of a target's tensor
+
+  std::string name() const { return module + "." + parameter; }
+};
+
 // A matrix of a model that an adapter may change.
 struct AdapterTarget {
   std::string tensor = {};    // its name in the checkpoint
-  AdaptedModule module = {};  // its name in adapters
+  AdaptedModule module = {};  // its name in adapters; empty: it has that of its stack alone
   int64_t rows = 0, cols = 0;
+  std::optional<ExpertStack> stack = {};
   bool is_tied = false;  // the embedding and the output are one matrix
 };
 
@@ -63,9 +76,11 @@ class Adapter {
 
   // Whether it changes a tensor of the checkpoint.
   bool changes(std::string_view tensor) const { return changes_.contains(tensor); }
-  // The update to add to rows [first_row, first_row + rows) of the tensor. Its tensors are views,
-  // valid while the adapter lives. REQUIRES: changes(tensor).
-  LowRank update_of(std::string_view tensor, int64_t first_row, int64_t rows) const;
+  // The update to add to `rows` rows of the tensor, `step` apart from first_row on. In a tensor of
+  // many experts they are of one expert. Its tensors are views, valid while the adapter lives.
+  // REQUIRES: changes(tensor).
+  LowRank update_of(std::string_view tensor, int64_t first_row, int64_t rows,
+                    int64_t step = 1) const;
   // The embedding or output that PEFT saved with the adapter, to take the place of the
   // checkpoint's; empty for all other tensors. REQUIRES: changes(tensor).
   Tensor replacement_of(std::string_view tensor) const;
@@ -87,15 +102,24 @@ class Adapter {
  private:
   struct Change {
     std::string a = {}, b = {}, replacement = {};  // tensors of the file; "": there is none
-    bool is_embedding = false;                     // a is (rank, rows) and b (cols, rank)
+    bool is_turned = false;                        // a is (rank, rows) and b (cols, rank)
     int64_t rank = 0, rows = 0, cols = 0;
     float scale = 1.0f;
+    // Of a stack: a is (experts * rank, ...); of b a row has `experts` numbers for each of the
+    // rank.
+    int64_t experts = 1, first = 0;
+    int64_t tensor_rows = rows;
   };
 
-  Change change_of(const AdapterTarget& target, const AdapterConfig& config) const;
+  std::optional<Change> find_change(const AdapterTarget& target, const AdapterConfig& config,
+                                    bool has_experts) const;
+  Change change_of(const AdapterTarget& target, const std::string& name,
+                   const AdapterConfig& config) const;
+  Change change_of_stack(const AdapterTarget& target, const AdapterConfig& config) const;
   void check(const Change& change) const;
   std::set<std::string_view> refuse_parts(const AdapterTargets& targets, const JsonObject& config,
                                           std::vector<AdaptedModule>& modules) const;
+  std::set<std::string_view> used_tensors() const;
   std::vector<std::string> stray_tensors(std::set<std::string_view> known) const;
   const Change& change_of(std::string_view tensor) const;
 

@@ -46,6 +46,7 @@ constexpr std::string_view kKnown[] = {"alpha_pattern",
                                        "rank_pattern",
                                        "revision",
                                        "target_modules",
+                                       "target_parameters",
                                        "task_type",
                                        "use_rslora"};
 
@@ -101,8 +102,9 @@ AdapterConfig::AdapterConfig(const JsonObject& config) : config_(config) {
   read([&] { is_rank_stabilized_ = config.find_bool("use_rslora").value_or(false); });
   read_patterns("rank_pattern", read_rank, ranks_);
   read_patterns("alpha_pattern", read_alpha, alphas_);
+  read([&] { parameters_ = config.strings("target_parameters"); });
   read([&] {
-    if (!config.has("target_modules")) {
+    if (parameters_.empty() && !config.has("target_modules")) {
       config.refuse("target_modules", "", "the names of modules, or a pattern");
     }
     targets_ = read_names("target_modules");
@@ -134,16 +136,10 @@ void AdapterConfig::refuse_variants() {
   }
   for (const auto field : config_.fields()) {
     if (std::ranges::find(kKnown, field.key) != std::end(kKnown) || is_off(field.value)) continue;
-    const auto refuse = [&] {
+    config_.keep([&] {
       config_.refuse(field.key, field.value,
                      fmt::format("nothing: what it asks for is not supported{}", kMergeElsewhere));
-    };
-    // These change tensors of stacked experts, among others, and the file has tensors for them.
-    if (field.key == "target_parameters") {
-      read(refuse);
-    } else {
-      config_.keep(refuse);
-    }
+    });
   }
   config_.keep([&] {
     const std::string bias = config_.find_string("bias").value_or("none");
@@ -254,6 +250,12 @@ bool AdapterConfig::changes(const AdaptedModule& module) const {
          is_in_layers(module.name);
 }
 
+// The choice of layers and excluded modules have no effect on parameters in PEFT.
+bool AdapterConfig::changes_parameter(std::string_view parameter) const {
+  return std::ranges::any_of(
+      parameters_, [&](const std::string& end) { return is_name_or_end(parameter, end); });
+}
+
 int64_t AdapterConfig::rank_of(std::string_view module) const {
   for (const auto& [pattern, rank] : ranks_) {
     if (matches("rank_pattern", pattern, module)) return rank;
@@ -269,7 +271,26 @@ float AdapterConfig::scale_of(std::string_view module) const {
   return static_cast<float>(alpha / (is_rank_stabilized_ ? std::sqrt(rank) : rank));
 }
 
-void AdapterConfig::check_targets(const std::vector<AdaptedModule>& modules) const {
+void AdapterConfig::refuse_turned_stacks() const {
+  const std::string version = config_.find_string("peft_version").value_or("");
+  const bool is_old = version.starts_with("0.17.") || version.starts_with("0.18.");
+  if (!is_old && version != "0.19.0") return;
+  config_.complain("peft_version", shortened(version),
+                   "0.19.1 or later: before, inputs and outputs of experts were exchanged, which "
+                   "square matrices do not show");
+}
+
+void AdapterConfig::check_targets(const std::vector<AdaptedModule>& modules,
+                                  const std::vector<std::string>& parameters) const {
+  for (const std::string& end : parameters_) {
+    const auto is_meant = [&](const std::string& name) { return is_name_or_end(name, end); };
+    if (std::ranges::any_of(parameters, is_meant)) continue;
+    config_.complain(
+        "target_parameters", shortened(end),
+        fmt::format("a parameter of the model that is one matrix, or one of each expert"
+                    "{}",
+                    kMergeElsewhere));
+  }
   const auto expect_one = [&](std::string_view shown, const auto& is_meant) {
     if (std::ranges::any_of(modules, is_meant)) return;
     config_.complain("target_modules", shown, "a matrix of the model, which it does not name");
@@ -280,6 +301,7 @@ void AdapterConfig::check_targets(const std::vector<AdaptedModule>& modules) con
   }
   if (!targets_.listed.empty()) return;
   const bool is_text = targets_.pattern || targets_.is_all_linear;
+  if (!is_text && !parameters_.empty()) return;
   expect_one(shortened(is_text ? config_.string("target_modules") : ""),
              [&](const AdaptedModule& module) { return has(targets_, module); });
 }

@@ -31,11 +31,17 @@ class AdapterConfig {
   bool is_known() const { return is_known_; }
 
   bool changes(const AdaptedModule& module) const;
+  // The same for a parameter, "model.layers.0.mlp.experts.gate_up_proj". Here and below a
+  // parameter's name stands where a module's does.
+  bool changes_parameter(std::string_view parameter) const;
   int64_t rank_of(std::string_view module) const;
   // The factor of the product of the module's two matrices.
   float scale_of(std::string_view module) const;
-  // Complains of each target that names none of the modules.
-  void check_targets(const std::vector<AdaptedModule>& modules) const;
+  // Complains if the adapter is of a version of PEFT that takes the outputs of stacks for inputs.
+  void refuse_turned_stacks() const;
+  // Complains of each target that names none of the modules, or of the parameters.
+  void check_targets(const std::vector<AdaptedModule>& modules,
+                     const std::vector<std::string>& parameters) const;
 
  private:
   // Modules by their names, ends of names, or a pattern.
@@ -70,7 +76,8 @@ class AdapterConfig {
   double alpha_ = 0;
   bool is_rank_stabilized_ = false;
   Names targets_ = {}, excluded_ = {};
-  std::vector<int64_t> layers_ = {};  // empty: all
+  std::vector<std::string> parameters_ = {};  // names, or ends of names
+  std::vector<int64_t> layers_ = {};          // empty: all
   std::vector<std::string> layer_lists_ = {};
   Patterns<int64_t> ranks_ = {};
   Patterns<double> alphas_ = {};

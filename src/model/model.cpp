@@ -47,6 +47,27 @@ std::map<std::string_view, AdaptedModule::Kind> kinds_of(const TensorNames& name
   return kinds;
 }
 
+// By the tensors `used` that have the matrices of experts; the modules have the names of `names`.
+std::map<std::string_view, ExpertStack> stacks_of(const ModelSpec& spec, const TensorNames& used,
+                                                  const TensorNames& names) {
+  std::map<std::string_view, ExpertStack> stacks;
+  const int64_t width = spec.experts.width;
+  for (size_t l = 0; l < used.layers.size(); ++l) {
+    const std::string& module = names.layers[l].expert_module;
+    for (int64_t e = 0; !module.empty() && e < std::ssize(used.layers[l].experts); ++e) {
+      const ExpertNames& expert = used.layers[l].experts[static_cast<size_t>(e)];
+      const auto add = [&](const std::string& tensor, const char* parameter, int64_t rows,
+                           int64_t first) {
+        stacks.emplace(tensor, ExpertStack{module, parameter, spec.experts.count, rows, first});
+      };
+      add(expert.gate, "gate_up_proj", 2 * width, e * 2 * width);
+      add(expert.up, "gate_up_proj", 2 * width, e * 2 * width + width);
+      add(expert.down, "down_proj", spec.hidden, e * spec.hidden);
+    }
+  }
+  return stacks;
+}
+
 }  // namespace
 
 OpenedModel open_model(const ModelStore& store, WeightSource source) {
@@ -87,6 +108,7 @@ std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorN
     if (names.expert_storage != used.expert_storage) continue;
     const std::vector<Checkpoint::Declared> called = needed_matrices(spec, names);
     const auto kinds = kinds_of(names);
+    const auto stacks = stacks_of(spec, used, names);
     std::vector<AdapterTarget> targets;
     for (size_t i = 0; i < tensors.size(); ++i) {
       const Checkpoint::Declared& matrix = tensors[i];
@@ -97,6 +119,16 @@ std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorN
            {module_of(name), kind == kinds.end() ? AdaptedModule::Kind::kLayer : kind->second},
            matrix.rows,
            matrix.cols});
+      const auto stack = stacks.find(matrix.name);
+      if (stack != stacks.end()) targets.back().stack = stack->second;
+    }
+    for (const auto& [tensor, stack] : stacks) {
+      if (used.expert_storage == ExpertStorage::kEach) break;
+      AdapterTarget& target = targets.emplace_back();
+      target.tensor = tensor;
+      target.rows = stack.experts * stack.rows;
+      target.cols = stack.parameter == "down_proj" ? spec.experts.width : spec.hidden;
+      target.stack = stack;
     }
     if (spec.tied_embeddings) {
       targets.front().is_tied = true;

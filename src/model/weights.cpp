@@ -318,9 +318,10 @@ Tensor rows_of(const Needed& needed, Tensor stored) {
   return stored;
 }
 
-// The rows of a quantized matrix, which are outputs there even if the unquantized tensor is turned.
-struct QuantizedRows {
-  explicit QuantizedRows(const Needed& needed)
+// The rows of a matrix, or of the matrices of all experts, as outputs even where the tensor is
+// turned: so quantized tensors and adapters have them.
+struct OutputRows {
+  explicit OutputRows(const Needed& needed)
       : tensor{needed.stored_rows, needed.cols, needed.stacked},
         first(needed.first_row),
         pairs(needed.pairs) {
@@ -339,7 +340,7 @@ struct QuantizedRows {
 };
 
 RowSource open_quantized(const OpenedModel& model, const Needed& needed) {
-  const QuantizedRows place(needed);
+  const OutputRows place(needed);
   RowSource source = model.quantized.open(model.checkpoint, needed.name, place.tensor);
   if (place.step == 1) return part_of(std::move(source), place.first, needed.rows);
   const int64_t cols = needed.cols;
@@ -360,7 +361,7 @@ std::optional<CodeSource> open_codes(const OpenedModel& model, const Needed& nee
   const auto open = [&](const Needed& matrix) -> std::optional<CodeSource> {
     if (!is_quantized(model, matrix) || is_sum(model, matrix)) return std::nullopt;
     auto codes =
-        model.quantized.open_codes(model.checkpoint, matrix.name, QuantizedRows(matrix).tensor);
+        model.quantized.open_codes(model.checkpoint, matrix.name, OutputRows(matrix).tensor);
     // An expert's input is packed in its own order.
     if (codes && needed.is_expert && !codes->column_order.empty()) return std::nullopt;
     return codes;
@@ -371,7 +372,7 @@ std::optional<CodeSource> open_codes(const OpenedModel& model, const Needed& nee
     return other.name == needed.name || open(other).has_value();
   };
   if (needed.is_expert && !std::ranges::all_of(needed.together, keeps_codes)) return std::nullopt;
-  const QuantizedRows place(needed);
+  const OutputRows place(needed);
   if (place.are_neighbours()) return part_of(*all, place.first, needed.rows);
   CodeSource codes = std::move(*all);
   codes.rows = needed.rows;
@@ -405,7 +406,9 @@ RowSource open_sum(const OpenedModel& model, const Needed& needed, RowSource mat
   const Adapter& adapter = *model.adapter;
   const Tensor replacement = adapter.replacement_of(needed.name);
   if (!replacement.empty()) matrix = stored_rows(rows_of(needed, replacement));
-  return sum_of(std::move(matrix), adapter.update_of(needed.name, needed.first_row, needed.rows),
+  const OutputRows place(needed);
+  return sum_of(std::move(matrix),
+                adapter.update_of(needed.name, place.first, needed.rows, place.step),
                 [&memory](const LowRankRow& row, int64_t first, int64_t n, float* y) {
                   memory.add_low_rank(row, first, n, y);
                 });
@@ -569,7 +572,7 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
     Checkpoint::Declared& tensor = all[i++];
     if (needed.kind != TensorKind::kMatrix || !needed.is_turned()) return;
     if (!quantized.has(files, needed.name)) return;
-    tensor.rows = QuantizedRows(needed).tensor.rows;
+    tensor.rows = OutputRows(needed).tensor.rows;
     tensor.cols = needed.cols;
   });
   return all;
@@ -585,7 +588,7 @@ std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const T
 int64_t num_merged(const Adapter& adapter, const ModelSpec& spec, const TensorNames& names,
                    const Checkpoint& files, const QuantizedWeights& quantized) {
   return std::ranges::count_if(
-      needed_matrices(spec, names), [&](const Checkpoint::Declared& matrix) {
+      needed_tensors(spec, names), [&](const Checkpoint::Declared& matrix) {
         return adapter.changes(matrix.name) && quantized.has(files, matrix.name);
       });
 }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -44,15 +45,19 @@ std::vector<AdapterTensor> tensors_of_modules(const Modules& modules) {
 
 // All that is said of an adapter for a model with made-up weights.
 std::vector<std::string> problems_with(const std::string& model_dir, const std::string& targets,
-                                       const Modules& modules) {
+                                       const std::vector<AdapterTensor>& tensors) {
   const OpenedModel model = open_model(model_dir, WeightSource::kDummy);
   const TempDir dir;
   write_adapter(dir.path(), fmt::format(R"({{"peft_type": "LORA", "r": 2, {}}})", targets),
-                tensors_of_modules(modules));
+                tensors);
   Problems problems;
   const Adapter adapter(dir.path(), adapter_targets(model.spec, model.names, model.known_names),
                         &problems);
   return problems.all();
+}
+std::vector<std::string> problems_with(const std::string& model_dir, const std::string& targets,
+                                       const Modules& modules) {
+  return problems_with(model_dir, targets, tensors_of_modules(modules));
 }
 
 void check_only_problem(const std::vector<std::string>& problems, const std::string& part) {
@@ -172,20 +177,117 @@ TEST_CASE("an adapter that changes experts of one tensor is refused by their nam
       "has 4 tensors of model.layers.0.mlp.experts, which an adapter cannot change");
 }
 
-TEST_CASE(
-    "an adapter of parameters, as PEFT saves it of stacked experts, is refused by the field") {
+TEST_CASE("a parameter that is no matrix of the model's is refused by its name") {
   const TempDir dir;
   expert_files(dir, "Qwen3MoeForCausalLM", kAdaptedExperts);
-  const std::string experts = "model.layers.0.mlp.experts.";
   check_only_problem(
       problems_with(dir.path(),
-                    R"("target_modules": ["q_proj"], "rank_pattern": {".*\\.gate_up_proj": 4},
-                       "target_parameters": ["gate_up_proj", "gate.weight", "down_proj"])",
+                    R"("target_parameters": ["q_proj.weight", "experts.gate_up_proj_bias"])",
                     {{"model.layers.0.self_attn.q_proj", 24, 24},
-                     {"model.layers.1.self_attn.q_proj", 24, 24},
-                     {experts + "base_layer", 24, 18},
-                     {"model.layers.0.mlp.experts", 9, 24}}),
-      R"(adapter_config.json: target_parameters: found ["gate_up_proj","gate.weight","down_proj"])");
+                     {"model.layers.1.self_attn.q_proj", 24, 24}}),
+      "adapter_config.json: target_parameters: found experts.gate_up_proj_bias");
+}
+
+TEST_CASE("stacks of square matrices of old versions of PEFT are refused") {
+  const TempDir dir;
+  expert_files(dir, "Qwen3MoeForCausalLM",
+               R"("num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24)");
+  const auto problems = [&](const std::string& version) {
+    Modules modules;
+    for (const int layer : {0, 1}) {
+      modules.emplace_back(fmt::format("model.layers.{}.mlp.experts", layer), 24, 24);
+    }
+    std::vector<AdapterTensor> tensors = tensors_of_modules(modules);
+    for (AdapterTensor& tensor : tensors) {
+      tensor.shape[tensor.name.ends_with("A.weight") ? 0 : 1] = 5 * 2;
+    }
+    return problems_with(
+        dir.path(),
+        fmt::format(R"("peft_version": "{}", "target_parameters": ["down_proj"])", version),
+        tensors);
+  };
+  CHECK(problems("0.19.1").empty());
+  CHECK(problems("0.21.2").empty());
+  for (const char* const version : {"0.17.1", "0.18.1", "0.19.0"}) {
+    REQUIRE(problems(version).size() == 1);
+    CHECK(problems(version).front().find("peft_version: found 0.1") != std::string::npos);
+  }
+}
+
+TEST_CASE("stacks of an adapter are added to each expert, in both layouts that PEFT has had") {
+  constexpr int64_t kRank = 3, kHidden = 24;
+  for (const TinyFamily& family : tiny_expert_families(9, 2)) {
+    CAPTURE(family.architecture);
+    const TinyModel files({.family = family});
+    const OpenedModel plain = open_model(files.dir());
+    const int64_t experts = plain.spec.experts.count, width = plain.spec.experts.width;
+    const std::string& module = plain.names.layers[0].expert_module;
+    for (const bool is_turned : {false, true}) {
+      CAPTURE(is_turned);
+      std::vector<AdapterTensor> tensors;
+      std::map<std::string, std::vector<float>> numbers;
+      for (const LayerNames& layer : plain.names.layers) {
+        if (layer.experts.empty()) continue;
+        for (const auto& [end, inputs, outputs] :
+             {std::tuple(".base_layer", kHidden, 2 * width), {"", width, kHidden}}) {
+          const std::string prefix =
+              fmt::format("base_model.model.{}{}.lora_", layer.expert_module, end);
+          const int64_t of_a = is_turned ? outputs : inputs, of_b = is_turned ? inputs : outputs;
+          tensors.push_back({prefix + "A.weight", {experts * kRank, of_a}});
+          tensors.push_back({prefix + "B.weight", {of_b, experts * kRank}});
+          for (size_t i = tensors.size() - 2; i < tensors.size(); ++i) {
+            std::vector<float>& of = numbers[tensors[i].name];
+            const int64_t size = tensors[i].shape[0] * tensors[i].shape[1];
+            of.resize(static_cast<size_t>(size));
+            fill_dummy(tensors[i].name, {0.0f, tensors[i].amplitude},
+                       {of.data(), DType::kF32, 1, size, size});
+          }
+        }
+      }
+      const TempDir lora;
+      write_adapter(lora.path(), R"({"peft_type": "LORA", "r": 3, "lora_alpha": 6,
+          "target_parameters": ["experts.gate_up_proj", "mlp.experts.down_proj"]})",
+                    tensors);
+      OpenedModel tuned = open_model(files.dir());
+      open_adapter(lora.path(), tuned);
+      const auto ops = make_cpu_ops({.compute = DType::kF32});
+      const LayerWeights before = load_weights(plain, DType::kF32, ops->memory()).layers[0];
+      const LayerWeights after = load_weights(tuned, DType::kF32, ops->memory()).layers[0];
+      // Row `row` of the stack's matrix of expert e.
+      const auto num_wrong = [&](const Tensor& old, const Tensor& found, int64_t e, const char* end,
+                                 int64_t first, int64_t step, int64_t outputs) {
+        const std::string prefix = fmt::format("base_model.model.{}{}.lora_", module, end);
+        const std::vector<float>&a = numbers[prefix + "A.weight"],
+              &b = numbers[prefix + "B.weight"];
+        int wrong = 0;
+        for (int64_t i = 0; i < old.rows; ++i) {
+          const int64_t row = first + i * step;
+          for (int64_t c = 0; c < old.cols; ++c) {
+            float sum = 0.0f;
+            for (int64_t k = 0; k < kRank; ++k) {
+              const int64_t of_a =
+                  (e * kRank + k) * (is_turned ? outputs : old.cols) + (is_turned ? row : c);
+              const int64_t of_b = (is_turned ? c : row) * experts * kRank + k * experts + e;
+              sum += b[static_cast<size_t>(of_b)] * a[static_cast<size_t>(of_a)];
+            }
+            wrong += found.row<float>(i)[c] != old.row<float>(i)[c] + sum * 2.0f;
+          }
+        }
+        return wrong;
+      };
+      const bool alternate = plain.names.expert_storage == ExpertStorage::kInterleavedColumns;
+      for (int64_t e = 0; e < experts; ++e) {
+        CAPTURE(e);
+        const Expert &old = before.experts[static_cast<size_t>(e)],
+                     &found = after.experts[static_cast<size_t>(e)];
+        const int64_t step = alternate ? 2 : 1;
+        CHECK(num_wrong(old.gate, found.gate, e, ".base_layer", 0, step, 2 * width) == 0);
+        CHECK(num_wrong(old.up, found.up, e, ".base_layer", alternate ? 1 : width, step,
+                        2 * width) == 0);
+        CHECK(num_wrong(old.down, found.down, e, "", 0, 1, kHidden) == 0);
+      }
+    }
+  }
 }
 
 TEST_CASE("an adapter of gate or up alone leaves both of an expert's in one type") {

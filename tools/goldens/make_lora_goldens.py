@@ -100,6 +100,27 @@ ADAPTERS = {
     "mixtral-experts": (MIXTRAL | sizes(
         28, 4, 2, 33, 41, layers=2, head_dim=10, sliding_window=11, num_local_experts=4,
         num_experts_per_tok=2), dict(target_modules=["v_proj"], r=2, lora_alpha=5), "BF16"),
+    "qwen3-moe-parameters": (QWEN3_MOE | sizes(24, 4, 2, 35, 43, layers=2, head_dim=14) | experts(
+        5, 2, 21, norm_topk_prob=True), dict(
+            target_modules=["q_proj"], r=3, lora_alpha=6, rank_pattern={"experts.down_proj": 2},
+            target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj", "gate.weight"]), "F32"),
+    "mixtral-parameters": (MIXTRAL | sizes(
+        28, 4, 2, 33, 41, layers=2, head_dim=10, sliding_window=11, num_local_experts=4,
+        num_experts_per_tok=2), dict(
+            target_modules=[], target_parameters=["gate_up_proj"], r=2, lora_alpha=5), "BF16"),
+    "gpt-oss-parameters": (GPT_OSS | sizes(
+        28, 4, 2, 21, 43, layers=2, head_dim=24, sliding_window=9, num_local_experts=5,
+        num_experts_per_tok=3, rope_theta=1e4, rope_scaling={
+            "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+            "truncate": False, "original_max_position_embeddings": 128}), dict(
+                target_modules=["q_proj"], r=2, lora_alpha=4, target_parameters=[
+                    "0.mlp.experts.gate_up_proj", "experts.down_proj", "o_proj.weight"]), "F32"),
+    "granite-moe-parameters": (GRANITE_MOE_SHARED | sizes(
+        24, 4, 2, 23, 41, embedding_multiplier=2.0, attention_multiplier=0.25, residual_multiplier=0.6,
+        logits_scaling=8.0, num_local_experts=6, num_experts_per_tok=2, shared_intermediate_size=29,
+        tie_word_embeddings=False), dict(
+            target_modules=["v_proj"], r=2, lora_alpha=6, use_rslora=True, target_parameters=[
+                "experts.gate_up_proj", "experts.down_proj"]), "F32"),
 }
 # Of some of them: how many experts a layer has, and what the adapter changes too, as (name, inputs,
 # outputs) of the router and of each expert. PEFT reads such adapters, but saves others.
@@ -134,7 +155,7 @@ def replace_numbers(path, kind):
 
 def saved_config(directory):
     config = json.loads((directory / "adapter_config.json").read_text(encoding="utf-8"))
-    for key in ("target_modules", "exclude_modules"):
+    for key in ("target_modules", "target_parameters", "exclude_modules"):
         if isinstance(config.get(key), list):
             config[key] = sorted(config[key])  # a set, in any order
     return config
