@@ -41,10 +41,16 @@ def shapes(config):
         if config.get("attention_bias") and kind not in ("qwen2", "phi3", "exaone4", "glm4",
                                                          "ministral3"):
             yield f"{layer}self_attn.o_proj.bias", [hidden]
+        blocks = [f"{layer}mlp."]
+        if kind == "qwen3_moe":
+            yield f"{layer}mlp.gate.weight", [config["num_experts"], hidden]
+            blocks = [f"{layer}mlp.experts.{expert}." for expert in range(config["num_experts"])]
+            inner = config["moe_intermediate_size"]
         inners = {"gate_up": 2 * inner} if kind in ("phi3", "glm4") else {"gate": inner, "up": inner}
-        for name, size in inners.items():
-            yield f"{layer}mlp.{name}_proj.weight", [size, hidden]
-        yield f"{layer}mlp.down_proj.weight", [hidden, inner]
+        for block in blocks:
+            for name, size in inners.items():
+                yield f"{block}{name}_proj.weight", [size, hidden]
+            yield f"{block}down_proj.weight", [hidden, inner]
         if config.get("mlp_bias") and kind in ("llama", "mistral", "ministral", "qwen2", "qwen3",
                                                "smollm3", "granite"):
             for name, size in (inners | {"down": hidden}).items():
@@ -58,7 +64,7 @@ def shapes(config):
             norms = ["post_attention_layernorm", "post_feedforward_layernorm"]
         for norm in norms:
             yield f"{layer}{norm}.weight", [hidden]
-        if kind in ("qwen3", "gemma3_text", "olmo2", "olmo3", "exaone4"):
+        if kind in ("qwen3", "qwen3_moe", "gemma3_text", "olmo2", "olmo3", "exaone4"):
             for name, size in (("q", heads), ("k", kv_heads)):
                 width = size * head_dim if kind.startswith("olmo") else head_dim
                 yield f"{layer}self_attn.{name}_norm.weight", [width]

@@ -2,7 +2,8 @@
 
 Sets the others up in DIR (12 GB, once): a virtual environment, llama.cpp built from its source, a
 checkpoint with the shapes of Llama-3.2-1B and random weights, and the forms of it that each engine
-reads. All complete the same prompts greedily, one engine after the other, in N rounds:
+reads. With --experts the shapes are those of Qwen3-30B-A3B, cut to 4 layers and 32,000 ids, in
+DIR/experts (8 GB), and llama.cpp is the only other. All complete the same prompts greedily, one engine after the other, in N rounds:
 
     decode    B prompts of 16 ids at once: tokens per second of the median step that computes one
               token for each
@@ -28,13 +29,17 @@ import time
 
 import runs
 
-CONFIG = runs.ROOT / "datasets" / "configs" / "llama-3.2-1b-instruct"
+CONFIGS = runs.ROOT / "datasets" / "configs"
 WORKERS = runs.ROOT / "tools" / "measure" / "peers"
-PACKAGES = ["openvino-genai==2026.4.1.0", "optimum-intel[openvino]==2.2.0",
-            "llama-cpp-python==0.3.36", "gguf==0.19.0"]
+LLAMA_CPP = ["llama-cpp-python==0.3.36", "gguf==0.19.0"]
+PACKAGES = ["openvino-genai==2026.4.1.0", "optimum-intel[openvino]==2.2.0", *LLAMA_CPP]
 PROMPT_TOKENS, TOKENS, COMPARED = 16, 17, 8
 PREFILL_PROMPTS, PREFILL_TOKENS = 8, 64
 MAX_POSITIONS = 64 * (PROMPT_TOKENS + TOKENS + 1)
+MAX_ID = 32000
+# What --experts keeps of Qwen3-30B-A3B.
+CUT = {"num_hidden_layers": 4, "vocab_size": MAX_ID, "bos_token_id": 1, "eos_token_id": 2}
+WITH_EXPERTS = ["int8", "q8_0", "llama.cpp q8_0"]
 
 # Name: the bits of its weights, its model in DIR, and the flags of the program, which is run anew for
 # each measurement; of a peer, its worker and its model. In 4 bits the head has 8, or what GGUF's own
@@ -61,8 +66,9 @@ def add_flags(parser):
     parser.add_argument("--dir", type=pathlib.Path, default=pathlib.Path("peers"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--batches", default="1,8,16,24,32,48,64")
-    parser.add_argument("--engines", default=",".join([*OURS, *PEERS]))
+    parser.add_argument("--batches", help="[1,8,16,24,32,48,64; with --experts 1,8,64]")
+    parser.add_argument("--engines", help=f"[{','.join([*OURS, *PEERS])}; with --experts {','.join(WITH_EXPERTS)}]")
+    parser.add_argument("--experts", action="store_true", help="the shapes of a mixture of experts")
 
 
 def call(*command, **more):
@@ -78,16 +84,31 @@ def make(path, *command):
         part.rename(path)
 
 
-def set_up(folder):
-    """Makes what is missing in `folder`; each part is there as a whole or not at all."""
+def set_up_base(folder, config, packages):
+    """The virtual environment and the checkpoint in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     venv, checkpoint = folder / "venv", folder / "checkpoint"
     if not (venv / "complete").exists():
         call(sys.executable, "-m", "venv", venv)
-        call(venv / "bin" / "pip", "install", "--quiet", *PACKAGES)
+        call(venv / "bin" / "pip", "install", "--quiet", *packages)
         (venv / "complete").touch()
     make(checkpoint, sys.executable, runs.ROOT / "tools/goldens/make_dummy_checkpoint.py", "--config",
-         CONFIG, "--output")
+         config, "--output")
+    return venv, checkpoint
+
+
+def set_up_experts(folder):
+    """As set_up(), for --experts."""
+    config = json.loads((CONFIGS / "qwen3-30b-a3b" / "config.json").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as name:
+        (pathlib.Path(name) / "config.json").write_text(json.dumps(config | CUT), encoding="utf-8")
+        venv, checkpoint = set_up_base(folder, name, LLAMA_CPP)
+    make(folder / "q8_0.gguf", venv / "bin" / "python", WORKERS / "make_gguf.py", checkpoint, "q8_0")
+
+
+def set_up(folder):
+    """Makes what is missing in `folder`; each part is there as a whole or not at all."""
+    venv, checkpoint = set_up_base(folder, CONFIGS / "llama-3.2-1b-instruct", PACKAGES)
     python = venv / "bin" / "python"
     make(folder / "codes", python, WORKERS / "make_codes.py", checkpoint)
     for name in ("f16", "bf16", "q8_0"):
@@ -156,11 +177,15 @@ class Program:
                 "tokens": [found["token_ids"] for found in records], "profile": summary.get("profile")}
 
     def of_bound(self, prompts, tokens):
+        """The shares of all operations and of those of experts; None: there are none, or a bound is not known."""
         ops = [op for op in self.complete(prompts, tokens, "--profile")["profile"]["ops"]
                if op["decode_only"] == (tokens > 1)]
-        if any(op["bound_s"] is None for op in ops):
-            return None  # an operation whose bound is not known
-        return sum(op["bound_s"] for op in ops) / sum(op["time_s"] for op in ops)
+
+        def share(of):
+            if not of or any(op["bound_s"] is None for op in of):
+                return None
+            return sum(op["bound_s"] for op in of) / sum(op["time_s"] for op in of)
+        return share(ops), share([op for op in ops if op["op"].startswith("experts")])
 
 
 def measure_in_turn(engines, batches, rounds):
@@ -168,13 +193,13 @@ def measure_in_turn(engines, batches, rounds):
     the shares of the bound, and why an engine crashed. It has no rate then, nor later ones, and no number
     of answers."""
     draw = random.Random(1)
-    ids = lambda length: [draw.randrange(1000, 100000) for _ in range(length)]
+    ids = lambda length: [draw.randrange(1000, MAX_ID) for _ in range(length)]
     work = [("prefill", [ids(PREFILL_TOKENS) for _ in range(PREFILL_PROMPTS)], 1)]
     prompts = [ids(PROMPT_TOKENS) for _ in range(max(batches))]
     work += [(f"decode {batch}", prompts[:batch], TOKENS) for batch in batches]
     rates = {name: {} for name in engines}
     answers = {name: [set() for _ in range(COMPARED)] for name in engines}
-    shares = {name: {} for name in engines if name in OURS}
+    shares = {}
     crashed = {}
     for what, given, tokens in work:
         for turn in range(rounds):
@@ -196,9 +221,10 @@ def measure_in_turn(engines, batches, rounds):
                 rates[name].setdefault(what, []).append(rate)
                 print(f"{what}, round {turn + 1}, {name}: {rate:.1f} tokens/s", file=sys.stderr)
                 time.sleep(0.5)
-        for name in shares:
-            if (share := engines[name].of_bound(given, tokens)) is not None:
-                shares[name][what] = share
+        for name in filter(OURS.get, engines):
+            for of, share in zip((name, f"{name}, experts"), engines[name].of_bound(given, tokens)):
+                if share is not None:
+                    shares.setdefault(of, {})[what] = share
     changed = {name: sum(len(seen) > 1 for seen in of) for name, of in answers.items() if name not in crashed}
     return rates, changed, shares, crashed
 
@@ -242,12 +268,18 @@ def print_table(engines, rates, changed, shares, crashed):
 
 
 def measure(args):
-    names = args.engines.split(",")
-    if unknown := [name for name in names if name not in OURS and name not in PEERS]:
-        raise SystemExit(f"{unknown[0]}: expected one of {', '.join([*OURS, *PEERS])}")
-    batches = [int(batch) for batch in args.batches.split(",")]
+    known = WITH_EXPERTS if args.experts else [*OURS, *PEERS]
+    names = args.engines.split(",") if args.engines else known
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"{unknown[0]}: expected one of {', '.join(known)}")
+    batches = args.batches or ("1,8,64" if args.experts else "1,8,16,24,32,48,64")
+    batches = [int(batch) for batch in batches.split(",")]
     folder = args.dir.resolve()
-    set_up(folder)
+    if args.experts:
+        folder /= "experts"
+        set_up_experts(folder)
+    else:
+        set_up(folder)
     engines = {name: Program(name, args.program, folder, args.threads) if name in OURS
                else Peer(name, folder, args.threads) for name in names}
     rates, changed, shares, crashed = measure_in_turn(engines, batches, args.rounds)
@@ -257,4 +289,5 @@ def measure(args):
                          "rounds": args.rounds, "tokens_per_s": medians(rates[name]),
                          "over_best_other": over_best_other(name, engines, rates),
                          "answers_changed": changed.get(name), "answers_compared": COMPARED,
-                         "of_bound": shares.get(name), "crashed": crashed.get(name)})
+                         "of_bound": shares.get(name), "experts_of_bound": shares.get(f"{name}, experts"),
+                         "crashed": crashed.get(name)})
