@@ -387,17 +387,14 @@ std::optional<CodeSource> open_codes(const OpenedModel& model, const Needed& nee
   return codes;
 }
 
-// Columns that share a scale where numbers are rounded to codes.
-constexpr int64_t kRoundedGroup = 32;
-
 // As DeviceMemory::upload_matrix() and matrix_bytes(), and for kI4.
 Tensor upload_rows(RowSource rows, DType type, DeviceMemory& memory) {
   if (type != DType::kI4) return memory.upload_matrix(rows, type);
-  return memory.upload_codes(rounded_to_codes(std::move(rows), kRoundedGroup));
+  return memory.upload_codes(rounded_to_codes(std::move(rows), kInt4Group));
 }
 int64_t bytes_of_rows(int64_t rows, int64_t cols, DType type, const DeviceMemory& memory) {
   if (type != DType::kI4) return memory.matrix_bytes({nullptr, type, rows, cols, cols}, type);
-  return memory.codes_bytes(rounded_to_codes({.rows = rows, .cols = cols}, kRoundedGroup));
+  return memory.codes_bytes(rounded_to_codes({.rows = rows, .cols = cols}, kInt4Group));
 }
 
 // REQUIRES: is_sum().

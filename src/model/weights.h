@@ -16,6 +16,9 @@ inline DType file_dtype(const OpenedModel& model) {
   return file_dtype(model.checkpoint, model.quantized, model.names);
 }
 
+// Columns that share a scale where kInt4 rounds numbers to codes.
+inline constexpr int64_t kInt4Group = 128;
+
 // Uploads every weight. On the CPU most become views of the mapped files, so the model must outlive
 // `memory`. Matrices and biases get the type that the device uses for computing in `compute`; norms
 // are float32. kInt8: matrices of layers, the output and an embedding that is tied to it become

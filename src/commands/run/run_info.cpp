@@ -15,6 +15,7 @@
 #include "io/mapped_file.h"
 #include "io/open_file.h"
 #include "load/model_path.h"
+#include "model/weights.h"
 #include "settings/rules.h"
 #include "settings/table.h"
 #include "settings/values.h"
@@ -90,6 +91,9 @@ Fingerprint fingerprint_of(const Config& config, const ModelPlan& model, const R
   }
   if (const auto length = rope_length(model.opened.spec, plan.limits.max_model_len)) {
     fingerprint.set("rope", *length);
+  }
+  if (model.quantize == Quantization::kInt4) {
+    fingerprint.set("int4_group", std::to_string(kInt4Group));
   }
   // Another kind of GPU, or another cuBLAS, adds up in another order.
   if (!model.backend->info.always_deterministic && config.deterministic) {

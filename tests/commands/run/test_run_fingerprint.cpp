@@ -90,6 +90,16 @@ TEST_CASE("every setting that changes records is in the fingerprint with its val
   CHECK(num_settings >= 26);
 }
 
+TEST_CASE("the columns that share a scale in int4 are in the fingerprint") {
+  const auto group_of = [](const std::string& quantize) {
+    const Config config = config_with("quantize", quantize);
+    return value_of(fingerprint_of(config, load(config)), "int4_group");
+  };
+  CHECK(group_of("int4") == "128");
+  CHECK(group_of("int8") == "none");
+  CHECK(group_of("auto") == "none");
+}
+
 TEST_CASE("a setting that an earlier program did not know is the same as its empty list") {
   const Fingerprint before;
   Fingerprint now, other;
