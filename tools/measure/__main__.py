@@ -9,7 +9,7 @@ import importlib
 import pathlib
 import sys
 
-SHARED = {"__main__", "rounded_models", "runs"}
+SHARED = {"__main__", "calibrated_models", "rounded_models", "runs"}
 
 
 def main():

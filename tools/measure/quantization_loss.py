@@ -7,6 +7,7 @@ they are, --quantize none, and the kinds:
     gptq 32, awq 128 ..  a checkpoint of 4 bits in groups of so many columns, its matrices of layers
                          rounded to nearest without calibration; its codes multiply inputs in int8
     gptq 32, none ..     the same dequantized: --quantize none
+    gptq 32 calibrated   a checkpoint by GPTQ, or AWQ, itself
 
 A checkpoint's codes are compared with the same dequantized too: what inputs in int8 cost.
 
@@ -39,7 +40,8 @@ def add_flags(parser):
     parser.add_argument("--tokens", type=int, default=1024, help="in a piece of the text, about")
     parser.add_argument("--checkpoints", nargs="*", metavar="METHOD_GROUP",
                         default=["gptq 32", "gptq 128", "awq 32", "awq 128"],
-                        help="checkpoints of 4 bits to make, which needs numpy; no name: none [these four]")
+                        help="checkpoints of 4 bits to make, which needs numpy, or llmcompressor for "
+                             "'gptq 32 calibrated'; no name: none [these four]")
 
 
 def completed(program, model, lines, kind, folder, *flags):
@@ -99,11 +101,14 @@ def loss_of(before, after):
 
 
 def write_checkpoint(model, folder, name):
-    import rounded_models  # needs numpy, which all else here does without
-
     source = pathlib.Path(model) if pathlib.Path(model).is_dir() else runs.ROOT / "datasets" / model
-    method, group = name.split()
-    rounded_models.write_rounded(source, folder, method, int(group))
+    method, group, *how = name.split()
+    if how == ["calibrated"]:
+        import calibrated_models  # needs llmcompressor
+        calibrated_models.write_calibrated(source, folder, method, int(group))
+    else:
+        import rounded_models  # needs numpy, which all else here does without
+        rounded_models.write_rounded(source, folder, method, int(group))
 
 
 def compare(args, model, pieces, prompts, flags):
