@@ -5,10 +5,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/request.h"
 #include "ops/arithmetic.h"  // Activation
+#include "ops/attention_shape.h"
 
 namespace pagedinfer {
 
@@ -101,13 +103,12 @@ struct ModelSpec {
   std::optional<TokenId> forced_end = {};      // the last token of a completion of maximum length
 };
 
-// The windows that its layers have, each once.
-inline std::vector<int> windows_of(const ModelSpec& spec) {
+inline AttentionShape attention_shape(const ModelSpec& spec) {
   std::vector<int> windows;
   for (const LayerSpec& layer : spec.layers) windows.push_back(layer.window);
   std::ranges::sort(windows);
   windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
-  return windows;
+  return {spec.heads, spec.kv_heads, spec.head_dim, std::move(windows)};
 }
 
 // Which frequencies a run has, "short" or "long"; nullopt if the model has one kind only.
