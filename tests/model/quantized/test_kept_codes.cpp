@@ -157,7 +157,7 @@ TEST_CASE("codes, scales and zero points of every method and group are kept bit 
         const Checkpoint files(dir.path());
         const JsonFile config("config.json", config_of(method, size, with_zeros, with_order));
         const auto kept =
-            QuantizedWeights(config.root()).open_codes(files, "m.weight", kRows, kCols);
+            QuantizedWeights(config.root()).open_codes(files, "m.weight", {kRows, kCols});
         REQUIRE(kept);
         CHECK(kept->scales == CodeScales::kF16);
         CHECK(kept->has_zeros == with_zeros);
