@@ -24,7 +24,7 @@ struct PartHeader {
 
 // Increased whenever the program computes different records from the same settings, or changes the
 // layout of this file.
-inline constexpr std::string_view kStateVersion = "8";
+inline constexpr std::string_view kStateVersion = "9";
 
 // The header of a run that has come as far as `mark`.
 std::string part_header(const Fingerprint& fingerprint, const StateMark& mark = {});
