@@ -289,7 +289,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     algorithm.is_refused = *found < settings.algorithms_refused ||
                            d->cols <= settings.rows_refused ||
                            (is_tensor && settings.refuses_tensor);
-    algorithm.uneven_from = *found < settings.algorithms_uneven ? 100 : 0;
+    algorithm.uneven_from = *found < settings.algorithms_uneven ? settings.uneven_rows : 0;
     if (*found < settings.algorithms_silent) {
       algorithm.parts = 2;
       algorithm.hidden =

@@ -36,8 +36,9 @@ struct Settings {
   int algorithms_refused = 0;
   bool refuses_tensor = false;
   uint64_t rows_refused = 0;
-  int algorithms_uneven =
-      0;  // of those found, the first ones add in another order from 100 rows on
+  // Of those found, the first ones add in another order from so many rows on.
+  int algorithms_uneven = 0;
+  uint32_t uneven_rows = 100;
   bool has_tensor_algorithms = true;
   bool ignores_mask = false;  // finds algorithms that the preference does not allow
   // Algorithms have no attributes of their configuration but those that say whether sums are split.

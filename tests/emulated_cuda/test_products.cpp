@@ -27,9 +27,11 @@ struct Scene {
     spec.vocab = 10;
     gpu = make_gpu(spec, options);
     dtype = options.compute;
-    x = gpu->memory().allocate(dtype, 2048, kK);
+    const int64_t num_rows = std::max<int64_t>(max_rows, 2048);
+    inputs = random.normals(static_cast<size_t>(num_rows * kK));
+    x = gpu->memory().allocate(dtype, num_rows, kK);
     weight = gpu->memory().upload(view(values, kN, kK), dtype);
-    out = gpu->memory().allocate(out_type, 2048, kN);
+    out = gpu->memory().allocate(out_type, num_rows, kN);
     gpu->write(rounded(inputs).data(), x);
     const Tensor rows = first(x, max_rows);
     gpu->arithmetic().prepare(std::vector<InputProducts>{{rows, {{weight, first(out, max_rows)}}}});
@@ -63,7 +65,7 @@ struct Scene {
   }
 
   Random random{3};
-  std::vector<float> values = random.normals(kN * kK), inputs = random.normals(2048 * kK);
+  std::vector<float> values = random.normals(kN * kK), inputs = {};
   std::unique_ptr<CudaOps> gpu;
   DType dtype = DType::kBF16;
   Tensor x, weight, out;
@@ -133,12 +135,21 @@ TEST_CASE("emulated: deterministic products see orders of additions that 16 bits
 
 TEST_CASE("emulated: the reference is an algorithm whose order does not depend on the rows") {
   const emulated::KeptSettings kept;
-  emulated::settings().algorithms_uneven = 1;
+  emulated::settings().algorithms_uneven = 3;  // of the two that serve all, the first
   Scene scene({.compute = DType::kBF16, .deterministic = true});
   CHECK(starts_with(scene.multiply(300), scene.multiply(3)));
   emulated::settings().algorithms_uneven = 100;
   CHECK_THROWS_WITH_AS(Scene({.compute = DType::kBF16, .deterministic = true}),
                        doctest::Contains("for all numbers of rows, up to 300"), Error);
+}
+
+TEST_CASE("emulated: the last bucket's algorithm is tried with all the rows of a step") {
+  const emulated::KeptSettings kept;
+  // Of the proposals that serve a whole bucket the first one is as it should be up to the bucket.
+  emulated::settings().algorithms_uneven = 3;
+  emulated::settings().uneven_rows = 8500;
+  Scene scene({.compute = DType::kBF16, .deterministic = true}, 9000);
+  CHECK(starts_with(scene.multiply(9000), scene.multiply(3)));
 }
 
 TEST_CASE("emulated: an algorithm that fails when it multiplies is not chosen") {

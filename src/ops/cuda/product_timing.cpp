@@ -1,8 +1,10 @@
 #include "ops/cuda/product_timing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "core/error.h"
 #include "kernels/check_rows.h"
 #include "ops/cuda/device_arena.h"
 #include "ops/cuda/device_error.h"
@@ -21,12 +23,14 @@ constexpr const char* kTiming = "to time algorithms";
 ProductTiming::ProductTiming(const ProductBench& bench, double max_ms)
     : bench_(bench), max_ms_(max_ms) {}
 
-size_t ProductTiming::fastest(const ProductKey& key, const ProductLibrary::Layouts& layouts,
-                              std::span<const void* const> weights, int64_t rows,
-                              std::span<const ProductAlgorithm> algorithms) {
+std::optional<size_t> ProductTiming::fastest(const ProductKey& key,
+                                             const ProductLibrary::Layouts& layouts,
+                                             std::span<const void* const> weights, int64_t rows,
+                                             std::span<const ProductAlgorithm> algorithms) {
   const int64_t x_bytes =
       align_up(rows * key.x_stride * size_of(key.in), DeviceArena::kStepAlignment);
   char* const x = bench_.memory(x_bytes + rows * key.out_stride * size_of(key.out));
+  if (x == nullptr) throw Error("out of memory of the GPU to time algorithms");
   // Zeros would be faster than a model's numbers.
   kernels::launch_fill_rows({.type = type_of(key.in),
                              .out = {x, key.x_stride},
@@ -62,7 +66,9 @@ size_t ProductTiming::fastest(const ProductKey& key, const ProductLibrary::Layou
     double& least = best[i % algorithms.size()];
     least = std::min(least, trial);
   }
-  return static_cast<size_t>(std::ranges::min_element(best) - best.begin());
+  const auto least = std::ranges::min_element(best);
+  if (std::isinf(*least)) return std::nullopt;
+  return static_cast<size_t>(least - best.begin());
 }
 
 }  // namespace pagedinfer

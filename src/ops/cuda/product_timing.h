@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,11 +17,11 @@ class ProductTiming {
   bool has_time() const { return spent_ms_ < max_ms_; }
 
   // The index of the fastest algorithm for so many rows. `weights` are matrices of this key of
-  // several layers, so that none of them is found in the device's cache. One that the library
-  // refuses is slower than all others. Waits for the device.
-  size_t fastest(const ProductKey& key, const ProductLibrary::Layouts& layouts,
-                 std::span<const void* const> weights, int64_t rows,
-                 std::span<const ProductAlgorithm> algorithms);
+  // several layers, so that none of them is found in the device's cache. nullopt: the library
+  // refuses all of them. Waits for the device.
+  std::optional<size_t> fastest(const ProductKey& key, const ProductLibrary::Layouts& layouts,
+                                std::span<const void* const> weights, int64_t rows,
+                                std::span<const ProductAlgorithm> algorithms);
 
  private:
   const ProductBench bench_;

@@ -190,13 +190,14 @@ void CudaProducts::choose_fastest(const std::map<ProductKey, Announced>& announc
       std::vector<ProductAlgorithm> proposed = proposed_for(key, entry, bucket);
       if (proposed.empty()) continue;
       proposed.resize(std::min(proposed.size(), kMaxTimed));
-      size_t fastest = 0;
+      std::optional<size_t> fastest = 0;
       if (proposed.size() > 1 && timing.has_time()) {
         fastest = timing.fastest(key, entry.layouts, products.weights,
                                  std::min(bucket, products.rows), proposed);
-        cache.add(key, bucket, proposed[fastest]);
+        if (!fastest) continue;
+        cache.add(key, bucket, proposed[*fastest]);
       }
-      entry.of_bucket[bucket] = proposed[fastest];
+      entry.of_bucket[bucket] = proposed[*fastest];
     }
   }
   cache.save();
@@ -223,7 +224,9 @@ void CudaProducts::choose_deterministic(const ProductKey& key, const Announced& 
   };
 
   std::vector<int64_t> max_rows_of;
-  for (const int64_t bucket : buckets) max_rows_of.push_back(std::min(bucket, max_rows));
+  for (const int64_t bucket : buckets) {
+    max_rows_of.push_back(bucket == kMaxTableRows ? max_rows : std::min(bucket, max_rows));
+  }
   // The bits of a row are those that the reference computes, whatever the number of rows. So each
   // bucket's algorithm must compute these, or else the reference itself with as many rows. What the
   // library accepts may fail when it multiplies. Returns the number of buckets that fall back;
@@ -244,6 +247,7 @@ void CudaProducts::choose_deterministic(const ProductKey& key, const Announced& 
       // The next rule's algorithms are slower than the reference.
       fallen_back = proof.num_missing();
       if (!proof.try_each([&](size_t) { return &reference; })) return std::nullopt;
+      fallen_back -= proof.num_missing();
     }
     return proof.num_missing() == 0 ? std::optional(fallen_back) : std::nullopt;
   };

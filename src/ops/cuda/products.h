@@ -43,8 +43,8 @@ class CudaProducts {
   void run(const Tensor& x, std::span<const Product> products, void* workspace,
            cudaStream_t stream);
 
-  // What prepare() chose, with `deterministic`, and a hash of it that is the same in every process
-  // and for every batch size.
+  // What prepare() chose, with `deterministic`, and a hash of it that is the same in every process,
+  // and for every batch size unless trials with more rows refute an algorithm.
   const std::optional<ProductChoices>& choices() const { return choices_; }
   uint64_t choices_hash() const { return choices_hash_; }
 
