@@ -188,6 +188,7 @@ TEST_CASE("latencies count from the reading of a line, its wait for others inclu
     const RequestStats &first = run.requests.at(0), &last = run.requests.at(79);
     for (const RequestStats& stats : {first, last}) {
       CHECK(queue_time(stats) == stats.admitted - kRead);
+      CHECK(stats.admitted < stats.first_token);
       CHECK(time_to_first_token(stats) == stats.first_token - kRead);
       CHECK(end_to_end_latency(stats) == stats.finished - kRead);
     }
