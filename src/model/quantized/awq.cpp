@@ -82,10 +82,12 @@ StoredForm read_awq(const JsonObject& config) {
   form.open = [group_size](const Checkpoint& files, const std::string& module, MatrixSize size) {
     return rows_of(open_awq(files, module, size.rows, size.cols, group_size));
   };
-  form.open_codes = [group_size](const Checkpoint& files, const std::string& module,
-                                 MatrixSize size) {
-    return codes_of(open_awq(files, module, size.rows, size.cols, group_size));
-  };
+  if (keeps_groups(group_size)) {
+    form.open_codes = [group_size](const Checkpoint& files, const std::string& module,
+                                   MatrixSize size) {
+      return codes_of(open_awq(files, module, size.rows, size.cols, group_size));
+    };
+  }
   return form;
 }
 

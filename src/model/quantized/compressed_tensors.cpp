@@ -395,7 +395,8 @@ StoredForm read_compressed_tensors(const JsonObject& config) {
     return open_compressed(files, module, size.rows, size.cols, schemes);
   };
   const auto has_codes = [](const Scheme& scheme) {
-    return scheme.storage == Storage::kPacked && scheme.bits == 4;
+    return scheme.storage == Storage::kPacked && scheme.bits == 4 &&
+           keeps_groups(scheme.block_cols);
   };
   if (std::ranges::any_of(schemes.all, has_codes)) {
     form.open_codes = [schemes](const Checkpoint& files, const std::string& module,

@@ -115,7 +115,7 @@ StoredForm read_gptq(const JsonObject& config) {
   stored.open = [form](const Checkpoint& files, const std::string& module, MatrixSize size) {
     return rows_of(open_gptq(files, module, size.rows, size.cols, form));
   };
-  if (form.bits == 4) {
+  if (form.bits == 4 && keeps_groups(form.group_size)) {
     stored.open_codes = [form](const Checkpoint& files, const std::string& module,
                                MatrixSize size) {
       return codes_of(open_gptq(files, module, size.rows, size.cols, form));

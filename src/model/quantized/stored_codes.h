@@ -11,6 +11,10 @@
 
 namespace pagedinfer {
 
+// Whether products can keep codes that share a scale with so many columns, of more; -1 or 0: with
+// all.
+inline bool keeps_groups(int64_t size) { return size <= 0 || can_keep_groups(size, size + 1); }
+
 // A CodeSource of uniform codes whose `read` and `has_zeros` are to be set. `size` columns share a
 // scale; group_of_column is empty if they are neighbours. nullopt: products cannot keep such
 // groups.
