@@ -2,6 +2,7 @@
 // (tools/goldens/make_tokenizer_cases.py).
 #pragma once
 
+#include <doctest/doctest.h>
 #include <simdjson.h>
 
 #include <filesystem>
@@ -11,6 +12,7 @@
 
 #include "core/request.h"
 #include "tests/support/support.h"
+#include "text/tokenizer.h"
 
 namespace pagedinfer {
 
@@ -45,6 +47,18 @@ inline std::vector<std::vector<TokenId>> ids_for(const std::string& name) {
     for (TokenId id; line >> id;) all.back().push_back(id);
   }
   return all;
+}
+
+// Checks that the tokenizer gives the texts of a case the reference's ids.
+inline void check_random_texts(const Tokenizer& tokenizer, const std::string& name) {
+  const auto texts = texts_for(name);
+  const auto ids = ids_for(name);
+  REQUIRE(texts.size() > 400);
+  REQUIRE(ids.size() == texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    CAPTURE(texts[i]);
+    CHECK(tokenizer.encode(texts[i]) == ids[i]);
+  }
 }
 
 }  // namespace pagedinfer

@@ -27,15 +27,7 @@ std::string streamed_text(const Tokenizer& tokenizer, const std::vector<TokenId>
 TEST_CASE("random texts have the reference's ids") {
   for (const std::string name : kTokenizers) {
     CAPTURE(name);
-    const auto tokenizer = make_tokenizer(tokenizer_case(name));
-    const auto texts = texts_for(name);
-    const auto ids = ids_for(name);
-    REQUIRE(texts.size() > 400);
-    REQUIRE(ids.size() == texts.size());
-    for (size_t i = 0; i < texts.size(); ++i) {
-      CAPTURE(texts[i]);
-      CHECK(tokenizer->encode(texts[i]) == ids[i]);
-    }
+    check_random_texts(*make_tokenizer(tokenizer_case(name)), name);
   }
 }
 
