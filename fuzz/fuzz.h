@@ -2,9 +2,13 @@
 // checks what it promises otherwise.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
+#include <vector>
 
 namespace pagedinfer {
 
@@ -13,6 +17,15 @@ inline void require(bool holds, const char* property) {
   if (holds) return;
   std::fprintf(stderr, "broken: %s\n", property);
   std::abort();
+}
+
+// Requires that the bytes of a file's tensors do not overlap.
+inline void require_apart(std::vector<std::span<const std::byte>> tensors) {
+  std::ranges::sort(tensors, {}, [](const auto& bytes) { return bytes.data(); });
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    require(tensors[i - 1].data() + tensors[i - 1].size() <= tensors[i].data(),
+            "tensors do not overlap");
+  }
 }
 
 }  // namespace pagedinfer

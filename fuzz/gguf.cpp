@@ -39,11 +39,7 @@ void check_header(std::span<const std::byte> file) {
             "a tensor lies in the file");
     ranges.push_back(tensor.bytes);
   }
-  std::ranges::sort(ranges, {}, [](const auto& range) { return range.data(); });
-  for (size_t i = 1; i < ranges.size(); ++i) {
-    require(ranges[i - 1].data() + ranges[i - 1].size() <= ranges[i].data(),
-            "tensors do not overlap");
-  }
+  require_apart(ranges);
 }
 
 // Calls f(path) with a file that has the bytes.

@@ -51,11 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
               "a tensor lies in the file");
       ranges.push_back(tensor.bytes);
     }
-    std::ranges::sort(ranges, {}, [](const auto& range) { return range.data(); });
-    for (size_t i = 1; i < ranges.size(); ++i) {
-      require(ranges[i - 1].data() + ranges[i - 1].size() <= ranges[i].data(),
-              "tensors do not overlap");
-    }
+    require_apart(ranges);
   } catch (const Error& error) {
     require(std::string(error.what()).starts_with("model.safetensors: "),
             "an error names the file");
