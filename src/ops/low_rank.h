@@ -16,8 +16,8 @@ struct LowRank {
   Tensor b;                     // (rows, rank)
   bool are_transposed = false;  // a is (cols, rank) and b is (rank, rows)
   float scale = 1.0f;
-  // Numbers that follow each other along the rank in what the file calls B (b, or a if they are
-  // transposed), and rows of b, are so far apart in the tensors.
+  // Steps in the tensors: from one number along the rank to the next, in b (in a if they are
+  // transposed), and from one row of b to the next.
   int64_t rank_step = 1, row_step = 1;
 
   int64_t rank() const { return are_transposed ? b.rows : a.rows; }
