@@ -31,12 +31,14 @@ std::string_view name_of(Quantization quantize) {
   CHECK(false);
 }
 
-std::string weights_text(Quantization quantize, int64_t num_merged, DType compute) {
+std::string weights_text(Quantization quantize, bool has_codes, int64_t num_merged, DType compute) {
+  if (quantize == Quantization::kNone) {
+    return has_codes ? "weights dequantized from the checkpoint's 4 bits" : "";
+  }
   if (quantize != Quantization::kCodes) return fmt::format("weights in {}", name_of(quantize));
-  std::string text = "weights in the checkpoint's 4 bits";
-  if (num_merged == 0) return text;
-  return text += fmt::format(", but {} of the adapter in {}",
-                             counted(num_merged, "matrix", "matrices"), name_of(compute));
+  if (num_merged == 0) return "weights in the checkpoint's 4 bits";
+  return fmt::format("weights in the checkpoint's 4 bits, but {} of the adapter in {}",
+                     counted(num_merged, "matrix", "matrices"), name_of(compute));
 }
 
 }  // namespace pagedinfer

@@ -18,8 +18,9 @@ Quantization choose_quantization(std::optional<Quantization> asked, bool has_cod
 
 // "codes", as --quantize has it.
 std::string_view name_of(Quantization quantize);
-// "weights in int8". num_merged: quantized matrices that an adapter changes, which become `compute`
-// if others keep their codes. REQUIRES: not kNone.
-std::string weights_text(Quantization quantize, int64_t num_merged, DType compute);
+// "weights in int8", or empty where they are as the checkpoint has them. has_codes: as above.
+// num_merged: quantized matrices that an adapter changes, which become `compute` if others keep
+// their codes.
+std::string weights_text(Quantization quantize, bool has_codes, int64_t num_merged, DType compute);
 
 }  // namespace pagedinfer

@@ -102,6 +102,15 @@ TEST_CASE("a checkpoint of 4 bits keeps them, unless --quantize says otherwise")
     CHECK(said.err.find("weights stay the checkpoint's codes of 4 bits") != std::string::npos);
     const Ended info = run_program(command(Words{"info"} + model));
     CHECK(info.out.find(", weights in the checkpoint's 4 bits") != std::string::npos);
+    for (const char* const subcommand : {"info", "plan"}) {
+      const Words input =
+          subcommand == std::string_view("plan") ? Words{"--input", dir / "in.jsonl"} : Words{};
+      const Ended none =
+          run_program(command(Words{subcommand} + model + input + Words{"--quantize", "none"}));
+      CHECK_MESSAGE(
+          none.out.find(" weights dequantized from the checkpoint's 4 bits") != std::string::npos,
+          none.out);
+    }
   }
 }
 

@@ -33,11 +33,10 @@ void find_types(const Config& config, ModelInfo& info) {
   const BackendInfo& backend = choose_backend(config.device).row.info;
   const DeviceOptions used = backend.resolve({.compute = *asked, .cache = *asked});
   const Quantization quantize = choose_quantization(config.quantize, info.model.has_codes, backend);
+  info.compute = fmt::format("{} on {}", name_of(used.compute), backend.name);
   const std::string weights =
-      quantize == Quantization::kNone
-          ? ""
-          : ", " + weights_text(quantize, info.model.num_merged, used.compute);
-  info.compute = fmt::format("{} on {}{}", name_of(used.compute), backend.name, weights);
+      weights_text(quantize, info.model.has_codes, info.model.num_merged, used.compute);
+  if (!weights.empty()) info.compute += ", " + weights;
   info.cache = name_of(used.cache);
 }
 

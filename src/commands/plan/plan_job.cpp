@@ -94,6 +94,7 @@ PlanReport PlanJob::report(const InputSurvey& survey, const Rehearsal& rehearsal
                        .device = model_.ops->description(),
                        .dtype = model_.options.compute,
                        .quantize = model_.quantize,
+                       .has_codes = model_.opened.quantized.has_codes(),
                        .num_merged = num_merged(model_.opened),
                        .parameters = parameters_of(model_.opened),
                        .plan = plan(),

@@ -244,9 +244,8 @@ std::string human_bytes(int64_t bytes) {
 }
 
 std::string plan_table(const PlanReport& r) {
-  const std::string weights = r.quantize == Quantization::kNone
-                                  ? ""
-                                  : weights_text(r.quantize, r.num_merged, r.dtype) + ", ";
+  std::string weights = weights_text(r.quantize, r.has_codes, r.num_merged, r.dtype);
+  if (!weights.empty()) weights += ", ";
   std::string out =
       table_row("model", fmt::format("{}, {} on {}; {}the cache in {}", r.model, name_of(r.dtype),
                                      r.device, weights, name_of(r.plan.kv_type)));

@@ -21,6 +21,7 @@ struct PlanReport {
   std::string input = {}, model = {}, device = {};
   DType dtype = DType::kBF16;
   Quantization quantize = Quantization::kNone;
+  bool has_codes = false;  // the checkpoint has codes of 4 bits
   int64_t num_merged = 0;  // matrices that the adapter changes, of a quantized checkpoint
   Parameters parameters = {};
   const RunPlan& plan;
