@@ -192,18 +192,18 @@ void CpuExperts::pack_rows(const Call& call, const Group& group, int first_row,
       .pack({worker.gathered.data(), k, group.rows(), k, first_row, last_row, 0, k, group.x});
 }
 
-void CpuExperts::compute_gate(const Call& call, const Block& block, int worker) {
+void CpuExperts::compute_gate(const Call& call, const Block& block, const Block* next, int worker) {
   const Group& group = *block.group;
   const Expert& expert = *group.expert;
   const ProductKernels& kernels = product_of(options_, expert.gate.dtype, expert.gate.layout);
-  const ProductKernels& next = product_of(options_, expert.down.dtype, expert.down.layout);
+  const ProductKernels& of_down = product_of(options_, expert.down.dtype, expert.down.layout);
   const ExpertBlock size = expert_block(options_.isa, input_type(options_, expert.down.dtype));
   const int rows = group.rows(), columns = static_cast<int>(expert.gate.rows);
   const int first_row = block.first_row, last_row = std::min(rows, first_row + size.rows);
   const int first = block.first_column, last = std::min(columns, first + size.columns);
   const int64_t stride = size.columns + kBetweenRows;
   Worker& buffers = workers_[static_cast<size_t>(worker)];
-  const auto multiply = [&](const Tensor& weight, const Tensor& bias, float* y) {
+  const auto multiply = [&](const Tensor& weight, const Tensor& bias, float* y, const void* after) {
     kernels.multiply({.packed = group.x,
                       .num_rows = rows,
                       .k = static_cast<int>(weight.cols),
@@ -215,22 +215,25 @@ void CpuExperts::compute_gate(const Call& call, const Block& block, int worker) 
                       .last_row = last_row,
                       .first = first,
                       .last = last,
+                      .after = after,
                       .scratch = scratch_of(worker)});
     for (int row = first_row; row < last_row && !bias.empty(); ++row, y += stride) {
       kernels_.add(y, bias.row<float>(0) + first, last - first);
     }
   };
-  multiply(expert.gate, expert.gate_bias, buffers.gate);
-  multiply(expert.up, expert.up_bias, buffers.up);
+  multiply(expert.gate, expert.gate_bias, buffers.gate, panel_at(expert.up, first));
+  multiply(expert.up, expert.up_bias, buffers.up,
+           next == nullptr ? nullptr : panel_at(next->group->expert->gate, next->first_column));
   for (int row = first_row; row < last_row; ++row) {
     const int64_t at = (row - first_row) * stride;
     apply_gate(kernels_, call.activation, call.swish, buffers.gate + at, buffers.up + at,
                buffers.gate + at, last - first);
   }
-  next.pack({buffers.gate, stride, rows, columns, first_row, last_row, first, last, group.gated});
+  of_down.pack(
+      {buffers.gate, stride, rows, columns, first_row, last_row, first, last, group.gated});
 }
 
-void CpuExperts::add_outputs(const Call& call, int first, int last, int worker) {
+void CpuExperts::add_outputs(const Call& call, int first, int last, int next, int worker) {
   constexpr int kMaxRows = 256;
   const int64_t stride = last - first + kBetweenRows;
   float* const y = workers_[static_cast<size_t>(worker)].gate;
@@ -242,6 +245,9 @@ void CpuExperts::add_outputs(const Call& call, int first, int last, int worker) 
     const Expert& expert = *group.expert;
     const Tensor& down = expert.down;
     const ProductKernels& kernels = product_of(options_, down.dtype, down.layout);
+    const bool is_last = g + 1 == groups_.size();
+    const Tensor& next_down = groups_[is_last ? 0 : g + 1].expert->down;
+    const int next_first = is_last ? next : first;
     for (int first_row = 0; first_row < group.rows(); first_row += kMaxRows) {
       const int last_row = std::min(group.rows(), first_row + kMaxRows);
       kernels.multiply({.packed = group.gated,
@@ -255,6 +261,7 @@ void CpuExperts::add_outputs(const Call& call, int first, int last, int worker) 
                         .last_row = last_row,
                         .first = first,
                         .last = last,
+                        .after = next_first < 0 ? nullptr : panel_at(next_down, next_first),
                         .scratch = scratch_of(worker)});
       for (int i = first_row; i < last_row; ++i) {
         float* const of_row = y + (i - first_row) * stride;
@@ -305,14 +312,19 @@ void CpuExperts::multiply(Tensor x, const ExpertChoice& choice, const ExpertGrou
   std::ranges::stable_sort(blocks_, std::ranges::greater{}, [](const Block& block) {
     return std::pair(std::min(block.group->rows() - block.first_row, 64), block.group->rows());
   });
-  pool_.parallel_for(static_cast<int>(blocks_.size()), [&](int i, int worker) {
-    compute_gate(call, blocks_[static_cast<size_t>(i)], worker);
+  const int threads = pool_.num_threads();
+  const auto blocks = static_cast<int>(blocks_.size());
+  pool_.parallel_for(blocks, [&](int i, int worker) {
+    const Block* const block = &blocks_[static_cast<size_t>(i)];
+    compute_gate(call, *block, i + threads < blocks ? block + threads : nullptr, worker);
   });
 
-  const int owned = owned_columns(pool_.num_threads(), out.cols);
+  const int owned = owned_columns(threads, out.cols);
   const int columns = static_cast<int>(out.cols);
   pool_.parallel_for(ceil_div(columns, owned), [&](int i, int worker) {
-    add_outputs(call, i * owned, std::min(columns, (i + 1) * owned), worker);
+    const int next = (i + threads) * owned;
+    add_outputs(call, i * owned, std::min(columns, (i + 1) * owned), next < columns ? next : -1,
+                worker);
   });
 }
 

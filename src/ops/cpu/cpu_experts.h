@@ -62,8 +62,10 @@ class CpuExperts {
   void* scratch_of(int worker);
   void make_groups(const Call& call, const ExpertGroups& groups);
   void pack_rows(const Call& call, const Group& group, int first_row, Worker& worker) const;
-  void compute_gate(const Call& call, const Block& block, int worker);
-  void add_outputs(const Call& call, int first, int last, int worker);
+  // `next`: the block that this thread will compute after it, if known.
+  void compute_gate(const Call& call, const Block& block, const Block* next, int worker);
+  // `next`: the first of the columns after these, -1 if there are none.
+  void add_outputs(const Call& call, int first, int last, int next, int worker);
 
   const CpuOptions options_;
   const Kernels& kernels_;

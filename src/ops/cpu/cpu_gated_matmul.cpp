@@ -87,7 +87,7 @@ void CpuGatedMatmul::run(Tensor x, const GatedProducts& products, Tensor next, T
     const int last = std::min(columns, first + size.columns);
     Block& block = blocks_[static_cast<size_t>(worker)];
     void* const scratch = matmul_.scratch_of(worker);
-    const auto multiply = [&](const Tensor& weight, float* y) {
+    const auto multiply = [&](const Tensor& weight, float* y, const void* after) {
       kernels.multiply({.packed = packed,
                         .num_rows = rows,
                         .k = k,
@@ -99,13 +99,17 @@ void CpuGatedMatmul::run(Tensor x, const GatedProducts& products, Tensor next, T
                         .last_row = last_row,
                         .first = first,
                         .last = last,
+                        .after = after,
                         .scratch = scratch});
     };
     const auto add_bias = [&](const Tensor& bias, float* y) {
       if (!bias.empty()) state_.kernels.add(y, bias.row<float>(0) + first, last - first);
     };
-    if (!is_whole) multiply(gate, block.gate);
-    multiply(up, block.up);
+    const int next_task = task + num_threads;
+    const bool is_last = down > 1 || next_task >= across;
+    if (!is_whole) multiply(gate, block.gate, panel_at(up, first));
+    multiply(up, block.up,
+             is_last ? nullptr : panel_at(is_whole ? up : gate, next_task * size.columns));
     for (int row = first_row; row < last_row; ++row) {
       const int64_t at = (row - first_row) * stride;
       float* const result = size.packs ? block.gate + at : out.row<float>(row) + first;

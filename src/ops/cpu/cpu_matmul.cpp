@@ -1,12 +1,15 @@
 #include "ops/cpu/cpu_matmul.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "core/denormals.h"
 #include "core/numbers.h"
 #include "core/tensor.h"
+#include "ops/cpu/bf16_layout.h"
 #include "ops/cpu/int4_format.h"
+#include "ops/cpu/int4_layout.h"
 #include "ops/cpu/int8_layout.h"
 #include "ops/cpu/packed_input.h"
 
@@ -37,6 +40,16 @@ const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout
 
 DType input_type(const CpuOptions& options, DType weight) {
   return weight == DType::kI8 || weight == DType::kI4 ? weight : options.compute;
+}
+
+const void* panel_at(const Tensor& weights, int64_t output) {
+  if (weights.layout != Layout::kPanels) return nullptr;
+  const auto* const data = static_cast<const char*>(weights.data);
+  switch (weights.dtype) {
+    case DType::kI8: return data + output / kInt8Panel * weights.stride;
+    case DType::kI4: return data + sizeof(Int4Header) + output / kInt8Panel * weights.stride;
+    default: return weights.row<bf16>(output / kBf16Panel);
+  }
 }
 
 int64_t scratch_bytes(CpuIsa isa) { return isa == CpuIsa::kAmx ? kMultiplyScratch : 0; }
@@ -149,7 +162,7 @@ void CpuMatmul::multiply_packed(const Tensor& x, const void* packed,
   const int row_parts = ceil_div(rows, size.rows);
   constexpr int64_t kStaysInCaches = 1 << 20;
   const bool streams_y = outputs * rows * size_of(DType::kF32) > kStaysInCaches;
-  const auto multiply = [&](const Product& product, int task, int worker) {
+  const auto multiply = [&](const Product& product, int task, int worker, const void* after) {
     const int first = task / row_parts * size.outputs, first_row = task % row_parts * size.rows;
     const int64_t last = std::min<int64_t>(product.weight.rows, first + size.outputs);
     kernels.multiply({.packed = packed,
@@ -163,23 +176,34 @@ void CpuMatmul::multiply_packed(const Tensor& x, const void* packed,
                       .last_row = std::min(rows, first_row + size.rows),
                       .first = first,
                       .last = static_cast<int>(last),
+                      .after = after,
                       .scratch = scratch_of(worker),
                       .streams_y = streams_y});
   };
   if (num_threads == 1) {
     const FlushDenormals guard;
-    for (const Product& product : products) multiply(product, 0, 0);
+    for (const Product& product : products) multiply(product, 0, 0, nullptr);
     return;
   }
   const auto tasks_of = [&](const Product& product) {
     return static_cast<int>(ceil_div(product.weight.rows, size.outputs)) * row_parts;
   };
+  // The product that has a task, and the task's place in it.
+  const auto find = [&](int task) {
+    const Product* product = products.data();
+    for (; task >= tasks_of(*product); ++product) task -= tasks_of(*product);
+    return std::pair(product, task);
+  };
   int tasks = 0;
   for (const Product& product : products) tasks += tasks_of(product);
   state_.pool.parallel_for(tasks, [&](int task, int worker) {
-    const Product* product = products.data();
-    for (; task >= tasks_of(*product); ++product) task -= tasks_of(*product);
-    multiply(*product, task, worker);
+    const void* after = nullptr;
+    if (row_parts == 1 && task + num_threads < tasks) {
+      const auto [next, place] = find(task + num_threads);
+      after = panel_at(next->weight, int64_t{place} * size.outputs);
+    }
+    const auto [product, place] = find(task);
+    multiply(*product, place, worker, after);
   });
 }
 

@@ -16,6 +16,9 @@ const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout
 DType input_type(const CpuOptions& options, DType weight);
 // Whether products with these weights, of equal columns, have the same packed input.
 bool share_input(const Tensor& a, const Tensor& b);
+// Where a thread begins to read the weights of the outputs from `output` on, which a panel begins
+// with. Null if weights are in rows, whose products do not read on.
+const void* panel_at(const Tensor& weights, int64_t output);
 // Bytes of MatmulArgs::scratch that they need for each thread.
 int64_t scratch_bytes(CpuIsa isa);
 

@@ -64,11 +64,14 @@ void multiply_panels(const MatmulArgs& args) {
       for (int group = 0, k = 0; k < args.k; ++group, k += kInt8Group) {
         const int columns = args.k - k < kInt8Group ? args.k - k : kInt8Group;
         const uint8_t* const weights = panel + int64_t(k) * kInt8Panel;
+        const bool is_last = k + kInt8Group >= args.k && n + kInt8Panel >= args.last;
+        const void* const next =
+            is_last && args.after != nullptr ? args.after : weights + kInt8Group * kInt8Panel;
         Tiles::multiply(input, input.at(group, row), rows,
                         {.weights = weights,
                          .fours = (columns + kFour - 1) / kFour,
                          .is_first = group == 0,
-                         .prefetched = (const char*)weights + kInt8Group * kInt8Panel,
+                         .prefetched = (const char*)next,
                          .lines = 0},
                         total);
       }

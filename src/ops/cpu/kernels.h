@@ -42,6 +42,7 @@ struct MatmulArgs {
   int64_t y_stride;
   int first_row, last_row;  // first_row is a multiple of kPackedRows
   int first, last;
+  const void* after = nullptr;  // weights that the thread reads next: their beginning is prefetched
   void* scratch = nullptr;  // AMX: kMultiplyScratch bytes of the calling thread, 64-byte aligned
   bool streams_y = false;   // y will not be read soon, so it may be written past the caches
 };

@@ -138,8 +138,9 @@ template <class Tiles>
 void matmul_pairs(const MatmulArgs& args) {
   for_blocks<kBf16Panel>(args, [&](const Block& block, int n) {
     const bf16* const panel = (const bf16*)args.weights + n / kBf16Panel * args.weight_stride;
-    multiply_panel<Tiles>(args, block, n, panel,
-                          panel + args.weight_stride + int64_t(block.first_column) * kBf16Panel);
+    const bool is_last = n + kBf16Panel >= args.last && args.after != nullptr;
+    const bf16* const next = is_last ? (const bf16*)args.after : panel + args.weight_stride;
+    multiply_panel<Tiles>(args, block, n, panel, next + int64_t(block.first_column) * kBf16Panel);
   });
 }
 
