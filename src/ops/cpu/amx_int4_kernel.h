@@ -61,7 +61,7 @@ void unpack_signed(const Int4Block& block, int first_output, int end_output, uin
       const uint8_t* from = block.codes + g * block.group_bytes + output * kFour;
       uint8_t* to = bytes + (g * block.group) * kInt8Panel + output * kFour;
       for (int c = 0; c < block.columns_of(g); c += kInt4Eight) {
-        _mm_prefetch((const char*)from + Int4Block::kAhead, _MM_HINT_T1);
+        _mm_prefetch((const char*)block.panel.ahead_of(from, block.distance), _MM_HINT_T1);
         const NativeCodes both = load_codes(from);
         const auto low = (Bytes)numbers_of<kValues>(lower_halves(both)) - zeros;
         const auto high = (Bytes)numbers_of<kValues>(upper_halves(both)) - zeros;
@@ -80,7 +80,6 @@ class TileInt4Product {
   explicit TileInt4Product(const MatmulArgs& args)
       : args_(args),
         header_(*(const Int4Header*)args.weights),
-        panels_((const uint8_t*)args.weights + sizeof(Int4Header)),
         input_(args.packed, args.num_rows, args.k),
         streams_(args.streams_y &&
                  ((uintptr_t)(args.y + args.first) | args.y_stride * sizeof(float)) % 64 == 0) {
@@ -124,7 +123,7 @@ class TileInt4Product {
   // Sums are added to their totals while the second ones after them are multiplied, so a block
   // stays as it is until then.
   void multiply(const Piece& p) {
-    const uint8_t* const panel = panels_ + p.panel / kInt8Panel * args_.weight_stride;
+    const CodePanel panel = code_panel(args_, p.panel);
     const int columns = (int)int4_columns(args_.k, header_.group);
     for (int k = 0; k < args_.k; k += kInt8Group) {
       Int4Block& block = blocks_[k / kInt8Group % 3];
@@ -186,7 +185,6 @@ class TileInt4Product {
 
   const MatmulArgs& args_;
   const Int4Header& header_;
-  const uint8_t* const panels_;
   const Int4Input input_;
   const bool streams_;  // whole lines of y go past the caches, so that they are not read first
   NoPrefetcher no_prefetcher_;

@@ -100,6 +100,7 @@ void CpuGatedMatmul::run(Tensor x, const GatedProducts& products, Tensor next, T
                         .first = first,
                         .last = last,
                         .after = after,
+                        .near_prefetch = state_.options.near_prefetch,
                         .scratch = scratch});
     };
     const auto add_bias = [&](const Tensor& bias, float* y) {

@@ -177,6 +177,7 @@ void CpuMatmul::multiply_packed(const Tensor& x, const void* packed,
                       .first = first,
                       .last = static_cast<int>(last),
                       .after = after,
+                      .near_prefetch = state_.options.near_prefetch,
                       .scratch = scratch_of(worker),
                       .streams_y = streams_y});
   };

@@ -19,6 +19,11 @@ const char* name_of(CpuIsa isa);
 // Products with packed weights are then faster in tiles that widen fewer weights.
 bool prefers_tall_tiles();
 
+// Whether this processor reads weights fastest if they are prefetched shortly before their use, to
+// the first-level cache, as AMD's do: its own prefetcher then runs ahead. Others have the second
+// level and a larger distance.
+bool prefers_near_prefetch();
+
 struct CpuOptions {
   CpuIsa isa = CpuIsa::kPortable;
   int num_threads = 1;
@@ -28,7 +33,8 @@ struct CpuOptions {
   // upload_matrix() copies bfloat16 weights into the order in which products read them fastest.
   // REQUIRES: can_pack().
   bool packs_weights = false;
-  bool tall_tiles = prefers_tall_tiles();  // of products with weights that are packed so
+  bool tall_tiles = prefers_tall_tiles();        // of products with weights that are packed so
+  bool near_prefetch = prefers_near_prefetch();  // of products with codes
   CpuList cpus = {};  // thread i runs on the i-th only, but the first on any; empty: anywhere
   AttentionShape attention = {};  // of all steps, for DeviceMemory::thread_bytes()
 };

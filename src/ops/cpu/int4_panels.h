@@ -46,14 +46,30 @@ inline void pack_int4(const PackArgs& args, float (*to_int8)(const float*, int8_
   }
 }
 
+// A panel, the end of those that a call multiplies, and what the thread reads after them, or null.
+struct CodePanel {
+  const uint8_t *begin, *end, *after;
+
+  // What lies so many bytes further on; behind the end what comes after.
+  const uint8_t* ahead_of(const uint8_t* place, int64_t bytes) const {
+    place += bytes;
+    return after == nullptr || place < end ? place : after + (place - end);
+  }
+};
+
 // The groups of a panel that belong to a group of the input: where their codes are, and what of
 // them is widened once for all rows. A super-block's sub-blocks are its groups.
 struct Int4Block {
+  CodePanel panel;
   const uint8_t* codes;
-  int64_t group_bytes;              // from group to group
+  int64_t group_bytes, block_bytes;  // from group to group; of a whole block
+  // What lies so much further on is prefetched: whole blocks of at least 16 KiB, or whole groups of
+  // at least 8.
+  int64_t distance, soon;
   int group, groups;                // columns of a group, and how many there are
   int columns;                      // of all groups, padded
   bool is_first;                    // the totals begin at +0
+  bool is_near;                     // of MatmulArgs
   bool is_super_block, has_minima;  // then scales[0] and [1] are those of it and of its minima
   static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
@@ -61,20 +77,22 @@ struct Int4Block {
   alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];  // two of 16 bits in each
 
-  // What lies so much further on is prefetched with each line.
-  static constexpr int kAhead = 16 << 10;
-
+  static int64_t in_wholes(int64_t min, int64_t whole) { return (min + whole - 1) / whole * whole; }
   // Columns of a group, of which the last one may have fewer.
   int columns_of(int i) const { return columns - i * group < group ? columns - i * group : group; }
 
   // The block of columns [k, k + kInt8Group) of a panel. Zero points that a matrix does not have
   // are written with its first block only.
-  FORCE_INLINE void move_to(const Int4Header& header, const uint8_t* panel, int k,
+  FORCE_INLINE void move_to(const Int4Header& header, const CodePanel& of_panel, int k,
                             int all_columns) {
+    panel = of_panel;
     const int left = all_columns - k;
     group = header.group;
     group_bytes = int4_group_bytes(header);
-    codes = panel + k / group * group_bytes;
+    codes = panel.begin + k / group * group_bytes;
+    block_bytes = kInt8Group / group * group_bytes;
+    distance = in_wholes(16 << 10, block_bytes);
+    soon = header.sub_group > 0 ? block_bytes : in_wholes(8 << 10, group_bytes);
     columns = left < kInt8Group ? left : kInt8Group;
     groups = (columns + group - 1) / group;
     is_first = k == 0;
@@ -85,9 +103,7 @@ struct Int4Block {
     for (int i = 0; i < groups; ++i) {
       const uint8_t* const side =
           codes + i * group_bytes + bytes_of_codes(header.values, columns_of(i));
-      for (int64_t at = 0; at < side_bytes; at += 64) {
-        _mm_prefetch((const char*)side + kAhead + at, _MM_HINT_T1);
-      }
+      prefetch(side, side_bytes);
       widen_scales(header.scales, side, scales[i]);
       if (has_minima) {
         widen_scales(header.scales, side + kInt8Panel * size_of_scale(header.scales),
@@ -103,9 +119,7 @@ struct Int4Block {
     groups = kInt8Group / group;
     group_bytes = bytes_of_codes(header.values, group);
     const uint8_t* side = codes + groups * group_bytes;
-    for (int64_t at = 0; at < int4_side_bytes(header); at += 64) {
-      _mm_prefetch((const char*)side + kAhead + at, _MM_HINT_T1);
-    }
+    prefetch(side, int4_side_bytes(header));
     for (int i = 0; i <= (has_minima ? 1 : 0); ++i) {
       widen_scales(header.scales, side, scales[i]);
       side += kInt8Panel * size_of_scale(header.scales);
@@ -123,6 +137,11 @@ struct Int4Block {
       }
     }
   }
+  // What lies ahead of so many bytes, to the second-level cache.
+  FORCE_INLINE void prefetch(const uint8_t* from, int64_t count) const {
+    const auto* const ahead = (const char*)panel.ahead_of(from, distance);
+    for (int64_t at = 0; at < count; at += 64) _mm_prefetch(ahead + at, _MM_HINT_T1);
+  }
   void set_zeros(int zero) {
     for (auto& of_group : zeros) {
       for (int32_t& of_output : of_group) of_output = zero;
@@ -130,22 +149,29 @@ struct Int4Block {
   }
 };
 
+// That of output n.
+inline CodePanel code_panel(const MatmulArgs& args, int n) {
+  const auto* const panels = (const uint8_t*)args.weights + sizeof(Int4Header);
+  return {panels + n / kInt8Panel * args.weight_stride,
+          panels + int8_panels(args.last) * args.weight_stride, (const uint8_t*)args.after};
+}
+
 // For every panel and every group of the input's columns, calls
 //   Tiles::multiply(input, place of the first row in it, rows, values, block, totals)
 // which adds the block to the totals (rows, kInt8Panel) of up to kInt8RowBlock rows.
 template <class Tiles>
 void multiply_int4_panels(const MatmulArgs& args) {
   const auto& header = *(const Int4Header*)args.weights;
-  const auto* const panels = (const uint8_t*)args.weights + sizeof header;
   const Int4Input input(args.packed, args.num_rows, args.k);
   const int columns = (int)int4_columns(args.k, header.group);
   alignas(64) float total[kInt8RowBlock * kInt8Panel];
   Int4Block block;
+  block.is_near = args.near_prefetch;
   if (!header.has_zeros) block.set_zeros(zero_of(header));
   for (int row = args.first_row; row < args.last_row; row += kInt8RowBlock) {
     const int left = args.last_row - row, rows = left < kInt8RowBlock ? left : kInt8RowBlock;
     for (int n = args.first; n < args.last; n += kInt8Panel) {
-      const uint8_t* const panel = panels + n / kInt8Panel * args.weight_stride;
+      const CodePanel panel = code_panel(args, n);
       for (int k = 0; k < args.k; k += kInt8Group) {
         block.move_to(header, panel, k, columns);
         Tiles::multiply(input, input.at(k / kInt8Group, row), rows, header.values, block, total);

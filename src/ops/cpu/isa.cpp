@@ -61,6 +61,8 @@ bool can_pack(DType compute) { return compute == DType::kBF16; }
 
 bool prefers_tall_tiles() { return __builtin_cpu_is("intel"); }
 
+bool prefers_near_prefetch() { return __builtin_cpu_is("amd"); }
+
 bool has_vnni() { return __builtin_cpu_supports("avx512vnni"); }
 
 const ProductKernels& int8_product_of(CpuIsa isa) {

@@ -20,11 +20,10 @@ constexpr int unpacked_rows(CodeValues values) {
   return bits_of(values) > 4 ? 2 * kInt4Rows + 1 : 16 * kInt4Rows;
 }
 
-// Weights of a tile: eight columns of its outputs, of which the first and the second half are asked
-// for apart.
+// Weights of a tile: eight columns of its outputs, the first and the second half apart.
 template <CodeValues kValues>
 struct PackedCodes {
-  static constexpr int kEightBytes = bytes_of_eight(kValues), kPrefetched = kEightBytes / 64;
+  static constexpr int kEightBytes = bytes_of_eight(kValues);
   static constexpr bool kWide = is_wide(kValues);
   template <int kHalf>
   static FORCE_INLINE NativeCodes numbers(const uint8_t* eight, int at) {
@@ -33,7 +32,7 @@ struct PackedCodes {
 };
 template <bool kIsWide>
 struct UnpackedCodes {
-  static constexpr int kEightBytes = 2 * kInt4EightBytes, kPrefetched = 0;
+  static constexpr int kEightBytes = 2 * kInt4EightBytes;
   static constexpr bool kWide = kIsWide;
   template <int kHalf>
   static FORCE_INLINE NativeCodes numbers(const uint8_t* eight, int at) {
@@ -47,9 +46,6 @@ void unpack_codes(const Int4Block& block, uint8_t* bytes) {
   for (int g = 0; g < block.groups; ++g) {
     const uint8_t* from = block.codes + g * block.group_bytes;
     for (int c = 0; c < block.columns_of(g); c += kInt4Eight) {
-      for (int at = 0; at < bytes_of_eight(kValues); at += 64) {
-        _mm_prefetch((const char*)from + Int4Block::kAhead + at, _MM_HINT_T1);
-      }
       for (int at = 0; at < kInt4EightBytes; at += sizeof(NativeCodes)) {
         *(i32x16::InMemory*)(bytes + at) = numbers_at<kValues, 0>(from, at);
         *(i32x16::InMemory*)(bytes + kInt4EightBytes + at) = numbers_at<kValues, 1>(from, at);
@@ -60,32 +56,49 @@ void unpack_codes(const Int4Block& block, uint8_t* bytes) {
   }
 }
 
+// What a tile prefetches: with every eight columns so many of the lines of as many columns of
+// packed codes, `distance` bytes further on.
+struct TilePrefetches {
+  int64_t distance;
+  int eight_bytes, first_line, lines;
+  bool to_first_level;
+
+  FORCE_INLINE void fetch(const uint8_t* ahead) const {
+    const auto* const at = (const char*)ahead;
+    if (to_first_level) {
+      for (int i = 0; i < lines; ++i) _mm_prefetch(at + i * 64, _MM_HINT_T0);
+    } else {
+      for (int i = 0; i < lines; ++i) _mm_prefetch(at + i * 64, _MM_HINT_T1);
+    }
+  }
+};
+
 struct Int4Tiles {
   // kInt4Outputs outputs from `output` on; `w` and `total` are of output 0. `part`: room for the
   // parts of the tile.
   template <class Codes, int kRows>
   static __attribute__((noinline)) void tile(const Int4Input& input, int64_t at,
                                              const Int4Block& block, const uint8_t* w,
-                                             int64_t group_bytes, int output, float* part,
+                                             int64_t group_bytes, int output,
+                                             const TilePrefetches& prefetches, float* part,
                                              float* total) {
     const int8_t* x = input.numbers + at * kInt8Group;
     const int32_t* const sums = input.sums + at * kNumSums + sums_at(block.group);
     const int from = kInt4Outputs == kInt8Panel ? 0 : output * kFour;
     total += output;
+    unrolled<kRows * kInt4Vectors>(
+        [&]<int i>() INLINE_LAMBDA { store_native(part + i * kNativeLanes, Native{}); });
+    unrolled<kRows * kInt4Vectors>(
+        [&]<int i>() INLINE_LAMBDA { store_native(part + i * kNativeLanes, Native{}); });
     for (int g = 0; g < block.groups; ++g, w += group_bytes) {
       NativeCodes sum[kRows][kInt4Vectors];
-      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-        const NativeCodes zeros =
-            load_codes((const uint8_t*)(block.zeros[g] + output + v * kNativeLanes));
-        unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-          sum[m][v] = multiply_words(zeros, sums[m * kNumSums + g] - NativeCodes{});
-        });
-      });
+      begin_sums<kRows>(block, g, output, sums, sum);
       const uint8_t* eight = w;
+      const uint8_t* ahead = block.panel.ahead_of(
+          block.codes + g * block.group_bytes + prefetches.first_line * 64, prefetches.distance);
       for (int i = 0; i < block.columns_of(g); i += kInt4Eight, x += kInt4Eight) {
-        unrolled<Codes::kPrefetched>([&]<int line>() INLINE_LAMBDA {
-          _mm_prefetch((const char*)eight + Int4Block::kAhead + line * 64, _MM_HINT_T1);
-        });
+        prefetches.fetch(ahead);
+        ahead += prefetches.eight_bytes;
         unrolled<2>([&]<int half>() INLINE_LAMBDA {
           NativeCodes weights[kInt4Vectors];
           unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
@@ -103,65 +116,101 @@ struct Int4Tiles {
         });
         eight += Codes::kEightBytes;
       }
-      const bool is_last = g + 1 == block.groups;
-      if (block.is_super_block) {
-        add_sub_block<kRows>(input, at, block, g, output, sum, (int32_t*)part, total);
-        continue;
-      }
-      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-        const Native scale = load_native(block.scales[g] + output + v * kNativeLanes);
-        unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-          float* const of_part = part + m * kInt4Outputs + v * kNativeLanes;
-          const Native before = g == 0 ? Native{} : load_native(of_part);
-          Native sum_so_far = fma_native(__builtin_convertvector(sum[m][v], Native), scale, before);
-          if (block.has_minima) {
-            const Native of_numbers = static_cast<float>(sums[m * kNumSums + g]) - Native{};
-            const float* const minima = block.scales[Int4Block::kMinima + g];
-            sum_so_far =
-                fma_native(of_numbers, load_native(minima + output + v * kNativeLanes), sum_so_far);
-          }
-          if (!is_last) return store_native(of_part, sum_so_far);
-          float* const to = total + m * kInt8Panel + v * kNativeLanes;
-          const Native of_input = input.scales[at + m] - Native{};
-          store_native(
-              to, fma_native(sum_so_far, of_input, block.is_first ? Native{} : load_native(to)));
-        });
-      });
+      add_group<kRows>(block, g, output, sums + g, sum, part);
     }
+    block.is_super_block ? end_super_block<kRows>(input, at, block, output, part, total)
+                         : end_groups<kRows>(input, at, block, part, total);
   }
 
-  // Adds the sums of a sub-block to those of its super-block, `parts`, and these at last to the
-  // totals.
+  // The sums of group g begin at the zero points times minus the sums of their inputs.
   template <int kRows>
-  static FORCE_INLINE void add_sub_block(const Int4Input& input, int64_t at, const Int4Block& block,
-                                         int g, int output,
-                                         const NativeCodes (&sum)[kRows][kInt4Vectors],
-                                         int32_t* parts, float* total) {
-    const bool is_last = g + 1 == block.groups;
+  static FORCE_INLINE void begin_sums(const Int4Block& block, int g, int output,
+                                      const int32_t* sums,
+                                      NativeCodes (&sum)[kRows][kInt4Vectors]) {
     unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-      const int of_vector = output + v * kNativeLanes;
-      const NativeCodes sub_scale = load_words_of(block.sub_scales[g] + of_vector);
-      const Native scale = load_native(block.scales[0] + of_vector);
+      const NativeCodes zeros = load_words_of(block.zeros[g] + output + v * kNativeLanes);
       unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        int32_t* const of_part = parts + m * kInt4Outputs + v * kNativeLanes;
-        NativeCodes so_far = sum[m][v] * sub_scale;
-        if (g > 0) so_far += load_words_of(of_part);
-        if (!is_last) {
-          *(i32x16::InMemory*)of_part = so_far;
-          return;
-        }
-        Native part = fma_native(__builtin_convertvector(so_far, Native), scale, Native{});
-        if (block.has_minima) {
-          const NativeCodes sums =
-              sum_of_minima(input.sums + (at + m) * kNumSums, block, of_vector);
-          part = fma_native(__builtin_convertvector(sums, Native),
-                            load_native(block.scales[1] + of_vector), part);
-        }
-        float* const to = total + m * kInt8Panel + v * kNativeLanes;
-        const Native of_input = input.scales[at + m] - Native{};
-        store_native(to, fma_native(part, of_input, block.is_first ? Native{} : load_native(to)));
+        sum[m][v] = multiply_words(zeros, sums[m * kNumSums + g] - NativeCodes{});
       });
     });
+  }
+
+  // Adds the sums of a group to the parts. Those of a super-block are integers. `sums`: minus the
+  // sums of the group's inputs.
+  template <int kRows>
+  static FORCE_INLINE void add_group(const Int4Block& block, int g, int output, const int32_t* sums,
+                                     const NativeCodes (&sum)[kRows][kInt4Vectors], float* part) {
+    if (block.is_super_block) {
+      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+        const NativeCodes sub_scale =
+            load_words_of(block.sub_scales[g] + output + v * kNativeLanes);
+        unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+          auto* const to = (int32_t*)part + m * kInt4Outputs + v * kNativeLanes;
+          const NativeCodes scaled = sum[m][v] * sub_scale;
+          *(i32x16::InMemory*)to = load_words_of(to) + scaled;
+        });
+      });
+      return;
+    }
+    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+      const Native scale = load_native(block.scales[g] + output + v * kNativeLanes);
+      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+        float* const to = part + m * kInt4Outputs + v * kNativeLanes;
+        store_native(
+            to, fma_native(__builtin_convertvector(sum[m][v], Native), scale, load_native(to)));
+      });
+    });
+    if (!block.has_minima) return;
+    const float* const minima = block.scales[Int4Block::kMinima + g] + output;
+    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+      const Native minimum = load_native(minima + v * kNativeLanes);
+      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+        float* const to = part + m * kInt4Outputs + v * kNativeLanes;
+        const Native of_numbers = static_cast<float>(sums[m * kNumSums]) - Native{};
+        store_native(to, fma_native(of_numbers, minimum, load_native(to)));
+      });
+    });
+  }
+
+  // Adds the parts to the totals.
+  template <int kRows>
+  static FORCE_INLINE void end_groups(const Int4Input& input, int64_t at, const Int4Block& block,
+                                      const float* part, float* total) {
+    unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+        add_part<m, v>(input, at, block, load_native(part + m * kInt4Outputs + v * kNativeLanes),
+                       total);
+      });
+    });
+  }
+  template <int kRows>
+  static FORCE_INLINE void end_super_block(const Int4Input& input, int64_t at,
+                                           const Int4Block& block, int output, const float* part,
+                                           float* total) {
+    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+      const int of_vector = output + v * kNativeLanes;
+      const Native scale = load_native(block.scales[0] + of_vector);
+      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+        const NativeCodes sum =
+            load_words_of((const int32_t*)part + m * kInt4Outputs + v * kNativeLanes);
+        Native scaled = fma_native(__builtin_convertvector(sum, Native), scale, Native{});
+        if (block.has_minima) {
+          const NativeCodes of_minima =
+              sum_of_minima(input.sums + (at + m) * kNumSums, block, of_vector);
+          scaled = fma_native(__builtin_convertvector(of_minima, Native),
+                              load_native(block.scales[1] + of_vector), scaled);
+        }
+        add_part<m, v>(input, at, block, scaled, total);
+      });
+    });
+  }
+  // `total`: of the first output of the tile.
+  template <int m, int v>
+  static FORCE_INLINE void add_part(const Int4Input& input, int64_t at, const Int4Block& block,
+                                    Native part, float* total) {
+    float* const to = total + m * kInt8Panel + v * kNativeLanes;
+    const Native of_input = input.scales[at + m] - Native{};
+    store_native(to, fma_native(part, of_input, block.is_first ? Native{} : load_native(to)));
   }
   static FORCE_INLINE NativeCodes load_words_of(const int32_t* from) {
     return load_codes((const uint8_t*)from);
@@ -178,16 +227,26 @@ struct Int4Tiles {
     return sum;
   }
 
+  // All tiles together prefetch as much as the block has. One tile alone asks for what it reads
+  // soon.
   template <class Codes>
   static void multiply_rows(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
-                            const uint8_t* w, int64_t group_bytes, float* total) {
+                            const uint8_t* w, int64_t group_bytes, int eight_bytes, float* total) {
     const int tiles = (rows + kInt4Rows - 1) / kInt4Rows;
+    const int all = tiles * (kInt8Panel / kInt4Outputs), lines = eight_bytes / 64;
+    const int64_t distance = !block.is_near ? block.distance
+                             : all == 1     ? block.soon
+                                            : block.block_bytes;
     alignas(64) float part[kInt4Rows * kInt4Outputs];
+    int i = 0;
     for (int output = 0; output < kInt8Panel; output += kInt4Outputs) {
-      for (int t = 0; t < tiles; ++t) {
+      for (int t = 0; t < tiles; ++t, ++i) {
         const int first = rows * t / tiles, last = rows * (t + 1) / tiles;
+        const int line = lines * i / all;
+        const TilePrefetches prefetches = {distance, eight_bytes, line,
+                                           lines * (i + 1) / all - line, block.is_near};
         with_rows<kInt4Rows>(last - first, [&]<int kRows>() {
-          tile<Codes, kRows>(input, at + first, block, w, group_bytes, output, part,
+          tile<Codes, kRows>(input, at + first, block, w, group_bytes, output, prefetches, part,
                              total + first * kInt8Panel);
         });
       }
@@ -198,17 +257,18 @@ struct Int4Tiles {
   static void multiply(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
                        float* total) {
     constexpr bool kIsBytes = kValues == CodeValues::kBytes;
+    constexpr int kEightBytes = bytes_of_eight(kValues);
     if constexpr (kIsBytes || unpacked_rows(kValues) > 1) {
       if (kIsBytes || rows < unpacked_rows(kValues)) {
         return multiply_rows<PackedCodes<kValues>>(input, at, rows, block, block.codes,
-                                                   block.group_bytes, total);
+                                                   block.group_bytes, kEightBytes, total);
       }
     }
     if constexpr (!kIsBytes) {
       alignas(64) uint8_t bytes[kInt8Group * kInt8Panel];
       unpack_codes<kValues>(block, bytes);
-      multiply_rows<UnpackedCodes<is_wide(kValues)>>(input, at, rows, block, bytes,
-                                                     int64_t{block.group} * kInt8Panel, total);
+      multiply_rows<UnpackedCodes<is_wide(kValues)>>(
+          input, at, rows, block, bytes, int64_t{block.group} * kInt8Panel, kEightBytes, total);
     }
   }
 
