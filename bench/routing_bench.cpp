@@ -155,6 +155,11 @@ class RoutingBench {
     const ExpertGroups groups = {row(numbers), row(starts)};
     Arithmetic& arithmetic = ops_->arithmetic();
     arithmetic.group_by_expert(choices.choice(), groups);
+    // Wakes the threads, as the products of attention do in a model.
+    std::vector<float> woken(static_cast<size_t>(tokens) * kWidth);
+    const Product product = {layers_[0][0].gate,
+                             {woken.data(), DType::kF32, tokens, kWidth, kWidth}};
+    arithmetic.matmul(matrix(x), {&product, 1});
     const double start = now();
     arithmetic.multiply_experts(matrix(x), choices.choice(), groups, experts, Activation::kSilu, {},
                                 matrix(y));

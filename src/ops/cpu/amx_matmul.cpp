@@ -53,7 +53,8 @@ constinit const ProductKernels kAmxProduct = {pack, matmul_tiles<AmxTiles, InPla
 constinit const ProductKernels kAmxPanelProduct = {pack, matmul_tiles<AmxTiles, PanelWeights>,
                                                    bare};
 constinit const ProductKernels kAmxInt8Product = {pack_bytes, matmul_int8_tiles<AmxTiles>,
-                                                  bare_bytes};
-constinit const ProductKernels kAmxInt4Product = {pack_for_codes, multiply_codes, bare_bytes};
+                                                  bare_bytes, gather_rows<Int8Input<int8_t>>};
+constinit const ProductKernels kAmxInt4Product = {pack_for_codes, multiply_codes, bare_bytes,
+                                                  gather_rows<Int4Input>};
 
 }  // namespace pagedinfer

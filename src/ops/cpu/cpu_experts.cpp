@@ -49,7 +49,8 @@ int64_t packed_x_bytes(const StepBounds& bounds) {
   const ExpertBounds& experts = bounds.experts;
   const int64_t of_shared =
       experts.shared_width > 0 ? packed_bytes(bounds.tokens, experts.hidden) : 0;
-  return packed_groups(bounds, experts.hidden) + of_shared;
+  return packed_groups(bounds, experts.hidden) + of_shared +
+         packed_bytes(bounds.tokens, experts.hidden);
 }
 int64_t packed_gated_bytes(const StepBounds& bounds) {
   const ExpertBounds& experts = bounds.experts;
@@ -169,7 +170,8 @@ void CpuExperts::make_groups(const Call& call, const ExpertGroups& groups) {
     x_bytes += packed_bytes(static_cast<int64_t>(count), expert.gate.cols);
     gated_bytes += packed_bytes(static_cast<int64_t>(count), expert.down.cols);
   }
-  make_room(packed_x_, x_bytes, kRowsName);
+  make_room(packed_x_, x_bytes + packed_bytes(call.x.rows, call.x.cols), kRowsName);
+  packed_rows_ = packed_x_.data() + x_bytes;
   make_room(packed_gated_, gated_bytes, kGatedName);
   for (size_t i = 0; i < groups_.size(); ++i) {
     groups_[i].x = packed_x_.data() + places[i].first;
@@ -177,19 +179,48 @@ void CpuExperts::make_groups(const Call& call, const ExpertGroups& groups) {
   }
 }
 
+void CpuExperts::pack_groups(const Call& call) {
+  const int rows = static_cast<int>(call.x.rows), k = static_cast<int>(call.x.cols);
+  const ProductKernels& kernels = product_of_rows();
+  if (kernels.gather != nullptr) {
+    pool_.parallel_for(ceil_div(rows, kPackedRows), [&](int i, int) {
+      const int first = i * kPackedRows, last = std::min(rows, first + kPackedRows);
+      kernels.pack(
+          {call.x.row<float>(first), call.x.stride, rows, k, first, last, 0, k, packed_rows_});
+    });
+  }
+  std::vector<Block> parts;
+  for (const Group& group : groups_) {
+    for (int row = 0; row < group.rows(); row += kGatheredRows) parts.push_back({&group, row, 0});
+  }
+  pool_.parallel_for(static_cast<int>(parts.size()), [&](int i, int worker) {
+    const Block& part = parts[static_cast<size_t>(i)];
+    pack_rows(call, *part.group, part.first_row, workers_[static_cast<size_t>(worker)]);
+  });
+}
+
+const ProductKernels& CpuExperts::product_of_rows() const {
+  const Tensor& gate = groups_[0].expert->gate;
+  return product_of(options_, gate.dtype, gate.layout);
+}
+
 void CpuExperts::pack_rows(const Call& call, const Group& group, int first_row,
                            Worker& worker) const {
   const Tensor& gate = group.expert->gate;
+  const ProductKernels& kernels = product_of(options_, gate.dtype, gate.layout);
   const int last_row = std::min(group.rows(), first_row + kGatheredRows);
   const auto k = static_cast<int>(call.x.cols);
+  if (kernels.gather != nullptr && &kernels == &product_of_rows()) {
+    return kernels.gather({packed_rows_, static_cast<int>(call.x.rows), k, group.numbers.data(),
+                           call.choice.experts.cols, group.x, group.rows(), first_row, last_row});
+  }
   worker.gathered.resize(static_cast<size_t>(kGatheredRows) * static_cast<size_t>(k));
   for (int i = first_row; i < last_row; ++i) {
     const int32_t number = group.numbers[static_cast<size_t>(i)];
     std::copy_n(call.x.row<float>(call.row_of(number)), k,
                 worker.gathered.data() + int64_t{i - first_row} * k);
   }
-  product_of(options_, gate.dtype, gate.layout)
-      .pack({worker.gathered.data(), k, group.rows(), k, first_row, last_row, 0, k, group.x});
+  kernels.pack({worker.gathered.data(), k, group.rows(), k, first_row, last_row, 0, k, group.x});
 }
 
 void CpuExperts::compute_gate(const Call& call, const Block& block, const Block* next, int worker) {
@@ -291,14 +322,7 @@ void CpuExperts::multiply(Tensor x, const ExpertChoice& choice, const ExpertGrou
   make_workers();
   make_groups(call, groups);
 
-  std::vector<Block> parts;
-  for (const Group& group : groups_) {
-    for (int row = 0; row < group.rows(); row += kGatheredRows) parts.push_back({&group, row, 0});
-  }
-  pool_.parallel_for(static_cast<int>(parts.size()), [&](int i, int worker) {
-    const Block& part = parts[static_cast<size_t>(i)];
-    pack_rows(call, *part.group, part.first_row, workers_[static_cast<size_t>(worker)]);
-  });
+  pack_groups(call);
 
   blocks_.clear();
   for (const Group& group : groups_) {

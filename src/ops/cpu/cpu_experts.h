@@ -61,6 +61,11 @@ class CpuExperts {
   void make_workers();
   void* scratch_of(int worker);
   void make_groups(const Call& call, const ExpertGroups& groups);
+  // The product that packs packed_rows_, from which experts of the same kind gather theirs: a row
+  // is rounded once for all of them.
+  const ProductKernels& product_of_rows() const;
+  // Packs the rows of x for each expert that has them.
+  void pack_groups(const Call& call);
   void pack_rows(const Call& call, const Group& group, int first_row, Worker& worker) const;
   // `next`: the block that this thread will compute after it, if known.
   void compute_gate(const Call& call, const Block& block, const Block* next, int worker);
@@ -74,6 +79,7 @@ class CpuExperts {
   HostMemory scratch_;                  // of products, per thread
   std::unique_ptr<Worker[]> workers_;   // one for each thread, made by the first call
   std::vector<Group> groups_;           // of experts with rows, ascending
+  char* packed_rows_ = nullptr;         // all rows of x, in packed_x_ behind those of groups
   std::vector<Block> blocks_;           // largest first
   std::vector<float> logits_;           // (rows, experts)
 };

@@ -107,6 +107,12 @@ struct Int4Input {
   // The place of a group of a row in scales; its numbers are kInt8Group times as far, its sums
   // kNumSums times.
   int64_t at(int group, int row) const { return group * rows + row; }
+  // Copies a group of a row of another input.
+  void copy(int64_t at, const Int4Input& from, int64_t from_at) const {
+    memcpy(numbers + at * kInt8Group, from.numbers + from_at * kInt8Group, kInt8Group);
+    memcpy(sums + at * kNumSums, from.sums + from_at * kNumSums, kNumSums * sizeof(int32_t));
+    scales[at] = from.scales[from_at];
+  }
 
   int64_t rows;
   int8_t* numbers;

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 namespace pagedinfer {
 namespace {
@@ -48,6 +49,13 @@ struct Int8Input {
   static int64_t num_groups(int k) { return (k + kInt8Group - 1) / kInt8Group; }
   // The place of a group of a row in scales and shifts; its numbers are kInt8Group times as far.
   int64_t at(int group, int row) const { return group * rows + row; }
+  // Copies a group of a row of another input.
+  void copy(int64_t at, const Int8Input& from, int64_t from_at) const {
+    memcpy(numbers + at * kInt8Group, from.numbers + from_at * kInt8Group,
+           kInt8Group * sizeof(Number));
+    scales[at] = from.scales[from_at];
+    shifts[at] = from.shifts[from_at];
+  }
 
   int64_t rows;
   Number* numbers;

@@ -32,6 +32,16 @@ void pack_int8(const PackArgs& args, float (*to_int8)(const float*, int8_t*, int
   }
 }
 
+template <class Input>
+void gather_rows(const GatherArgs& args) {
+  const Input from(args.packed, args.num_rows, args.k);
+  const Input to(args.gathered, args.num_gathered, args.k);
+  for (int i = args.first; i < args.last; ++i) {
+    const int row = static_cast<int>(args.numbers[i] / args.divisor);
+    for (int g = 0; g < Input::num_groups(args.k); ++g) to.copy(to.at(g, i), from, from.at(g, row));
+  }
+}
+
 // A group of the columns of a panel, and what is to be prefetched while it is multiplied.
 struct PanelGroup {
   const uint8_t* weights;

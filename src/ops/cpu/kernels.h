@@ -29,6 +29,17 @@ struct PackArgs {
 };
 constexpr int kPackedRows = 16;
 
+// Row i of the packed input `gathered` becomes row numbers[i] / divisor of another one, for each i
+// from `first` to `last`.
+struct GatherArgs {
+  const void* packed;
+  int num_rows, k;
+  const int32_t* numbers;
+  int64_t divisor;
+  void* gathered;
+  int num_gathered, first, last;
+};
+
 // Computes rows [first_row, last_row) and outputs [first, last) of y = x * weights^T; weights are
 // (outputs, k). Reads no weights but those of these outputs. Weights in int8 lie in panels
 // (int8_layout.h), of which `first` begins one, and packed ones in bfloat16 (bf16_layout.h) and
@@ -57,6 +68,8 @@ struct ProductKernels {
   // returns how many operations these were: the peak of the processor. `numbers`: kBareBytes,
   // bfloat16 from -1 to 1, which are float32 from -1 to 1 too, or int8.
   double (*bare)(const void* numbers, int rounds);
+  // Null: rows are packed anew where they are needed in another order.
+  void (*gather)(const GatherArgs&) = nullptr;
 };
 constexpr int kBareBytes = 4096;
 

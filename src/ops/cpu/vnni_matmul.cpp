@@ -84,8 +84,9 @@ void pack_for_codes(const PackArgs& args) { pack_int4(args, kAvx512Kernels.to_in
 
 }  // namespace
 
-constinit const ProductKernels kVnniProduct = {pack, multiply_panels<VnniTiles>, bare};
+constinit const ProductKernels kVnniProduct = {pack, multiply_panels<VnniTiles>, bare,
+                                               gather_rows<Int8Input<int8_t>>};
 constinit const ProductKernels kVnniInt4Product = {pack_for_codes, multiply_int4_panels<Int4Tiles>,
-                                                   bare};
+                                                   bare, gather_rows<Int4Input>};
 
 }  // namespace pagedinfer
