@@ -4,7 +4,8 @@
 
 namespace pagedinfer {
 
-// kI4: codes of 4 to 8 bits and their scales, in panels only.
+// kI4: codes of 4 to 8 bits and their scales, in panels of so many rows only.
+constexpr int64_t kCodePanelRows = 64;
 enum class DType : uint8_t { kF32, kBF16, kF16, kI32, kI8, kI4 };
 
 // REQUIRES: it is not kI4.
@@ -35,12 +36,11 @@ struct Tensor {
   DType dtype = DType::kF32;
   int64_t rows = 0, cols = 0, stride = 0;  // kPanels: the stride from panel to panel
   Layout layout = Layout::kRows;
-  int8_t code_bits = 4;  // of kI4
 
   bool empty() const { return data == nullptr; }
-  // Bytes of the numbers. The scales of codes do not count.
+  // Bytes of the numbers, without padding; of codes with their scales.
   int64_t bytes() const {
-    return dtype == DType::kI4 ? rows * cols * code_bits / 8 : rows * cols * size_of(dtype);
+    return dtype == DType::kI4 ? rows * stride / kCodePanelRows : rows * cols * size_of(dtype);
   }
 
   // REQUIRES: T is the type that dtype names, and the memory is the host's.

@@ -16,7 +16,7 @@ OpWork work_of(std::initializer_list<Tensor> moved);
 
 // Counts the rows of the table that the tokens select.
 OpWork embed_work(Tensor table, Tensor tokens, Tensor out);
-// Counts the input once for all products, and weights without their scales.
+// Counts the input once for all products, and weights in int8 without their scales.
 OpWork matmul_work(Tensor x, std::span<const Product> products);
 // Counts `out` in place of the outputs of the products.
 OpWork gated_matmul_work(Tensor x, const GatedProducts& products, Tensor out);

@@ -57,16 +57,14 @@ TEST_CASE("work: products share their input") {
   CHECK(work.flops == 2 * 3 * 5 * 8);
 }
 
-TEST_CASE("work: codes count with the bits that they have, and their products are of int8") {
-  for (const int8_t bits : {4, 5, 6, 8}) {
-    Tensor weight = shape(DType::kI4, 64, 32);
-    weight.code_bits = bits;
-    const Product products[] = {{weight, floats(3, 64)}};
-    const OpWork work = matmul_work(floats(3, 32), products);
-    CHECK(work.bytes == 4 * 3 * 32 + 64 * 32 * bits / 8 + 4 * 3 * 64);
-    CHECK(work.int8_flops == work.flops);
-    CHECK(embed_work(weight, ints(3), floats(3, 32)).bytes == 3 * 32 * bits / 8 + 12 + 384);
-  }
+TEST_CASE("work: codes count with their scales, and their products are of int8") {
+  Tensor weight = shape(DType::kI4, 96, 32);
+  weight.stride = 64 * 18;  // 32 codes of 4 bits and a scale of 16
+  const Product products[] = {{weight, floats(3, 96)}};
+  const OpWork work = matmul_work(floats(3, 32), products);
+  CHECK(work.bytes == 4 * 3 * 32 + 96 * 18 + 4 * 3 * 96);
+  CHECK(work.int8_flops == work.flops);
+  CHECK(embed_work(weight, ints(3), floats(3, 32)).bytes == 3 * 18 + 12 + 384);
 }
 
 TEST_CASE("work: a fused gate writes its result in place of both products") {

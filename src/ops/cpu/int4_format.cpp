@@ -14,6 +14,8 @@
 namespace pagedinfer {
 namespace {
 
+static_assert(kCodePanelRows == kInt8Panel);
+
 Int4Header header_of(const CodeSource& source) {
   CHECK(can_keep_groups(source.group, source.cols));
   CHECK(!source.has_zeros || source.values == CodeValues::kUniform);
@@ -161,8 +163,7 @@ Tensor begin_int4(const CodeSource& source, char* packed) {
           .rows = source.rows,
           .cols = source.cols,
           .stride = int4_panel_bytes(header, source.cols),
-          .layout = Layout::kPanels,
-          .code_bits = bits_of(source.values)};
+          .layout = Layout::kPanels};
 }
 
 void pack_int4_rows(const CodeSource& source, int64_t first, int64_t count, const Tensor& matrix) {
