@@ -106,7 +106,8 @@ struct Int4Block {
     for (int i = 0; i < groups; ++i) {
       const uint8_t* const side =
           codes + i * group_bytes + bytes_of_codes(header.values, columns_of(i));
-      prefetch(side, side_bytes);
+      // Near, the processor's own prefetcher runs over them.
+      if (!is_near) prefetch(side, side_bytes);
       widen_scales(header.scales, side, scales[i]);
       if (has_minima) {
         widen_scales(header.scales, side + kInt8Panel * size_of_scale(header.scales),
