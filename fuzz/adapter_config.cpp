@@ -27,15 +27,22 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       {"model.language_model.layers.11.mlp.down_proj", Kind::kLayer},
       {"lm_head", Kind::kOutput},
   };
+  const std::vector<std::string> parameters = {"model.layers.0.mlp.experts.gate_up_proj",
+                                               "model.layers.11.mlp.gate.weight"};
   Problems problems;
   problems.keep([&] {
     const AdapterConfig config(JsonObject("adapter_config.json", "", root, &problems));
     if (!config.is_known()) return;
-    config.check_targets(modules);
+    config.check_targets(modules, parameters);
+    config.refuse_turned_stacks();
     for (const AdaptedModule& module : modules) {
       if (!config.changes(module)) continue;
       require(config.rank_of(module.name) > 0, "a rank is positive");
       require(std::isfinite(config.scale_of(module.name)), "a scale is finite");
+    }
+    for (const std::string& parameter : parameters) {
+      if (!config.changes_parameter(parameter)) continue;
+      require(config.rank_of(parameter) > 0, "a rank is positive");
     }
   });
   for (const std::string& problem : problems.all()) {

@@ -204,9 +204,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   } catch (const Error&) {
     require(read_file(path) == output && read_file(sidecar) == header + lines,
             "what is refused is left as it was");
-    const int64_t last = stride * (num_read - 1);
-    require(header_kind < 2 || !is_sound(output, stride, last, in_order, false) ||
-                !is_sound(part, stride, last, false, true) || contradict(output, num_covered, part),
+    const int64_t last_index = stride * (num_read - 1);
+    require(header_kind < 2 || !is_sound(output, stride, last_index, in_order, false) ||
+                !is_sound(part, stride, last_index, false, true) ||
+                contradict(output, num_covered, part),
             "what a run has left is not refused");
     return 0;
   }

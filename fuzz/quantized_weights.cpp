@@ -53,7 +53,7 @@ void open_all(int64_t rows, int64_t cols, const QuantizedWeights& quantized,
     const std::string name = module + ".weight";
     if (!quantized.has(files, name)) continue;
     try {
-      read(quantized.open(files, name, rows, cols));
+      read(quantized.open(files, name, {rows, cols}));
     } catch (const Error&) {
     }
   }
