@@ -237,6 +237,27 @@ TEST_CASE("heads that a GGUF file has turned are turned back") {
   CHECK(ids_of(gguf_completed(dir / "m.gguf", dir / "in.jsonl")) == ids_of(folder));
 }
 
+TEST_CASE("the old key for a factor of rope stands for linear scaling") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", lines_of_ids());
+  const GgufWriter plain = gguf_of("story-llama", "llama", kBF16);
+  const auto completed = [&](const GgufWriter& writer) {
+    write_file(dir / "m.gguf", writer.file());
+    return ids_of(gguf_completed(dir / "m.gguf", dir / "in.jsonl"));
+  };
+  const std::string scaled = completed(GgufWriter(plain)
+                                           .text("llama.rope.scaling.type", "linear")
+                                           .real("llama.rope.scaling.factor", 4));
+  CHECK(completed(GgufWriter(plain).real("llama.rope.scale_linear", 4)) == scaled);
+  CHECK(completed(GgufWriter(plain).real("llama.rope.scaling.factor", 4)) == scaled);
+  const std::string usual = completed(plain);
+  CHECK(usual != scaled);
+  CHECK(completed(GgufWriter(plain).real("llama.rope.scale_linear", 1)) == usual);
+  CHECK(completed(GgufWriter(plain)
+                      .text("llama.rope.scaling.type", "none")
+                      .real("llama.rope.scaling.factor", 4)) == usual);
+}
+
 TEST_CASE("an adapter changes the heads of a GGUF file as it changes those of the folder") {
   const TempDir dir;
   write_file(dir / "in.jsonl", lines_of_ids());

@@ -88,7 +88,12 @@ void write_yarn(const GgufKeys& keys, JsonWriter& config) {
 }
 
 void write_rope(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) {
-  const std::string type = keys.find_string("rope.scaling.type").value_or("none");
+  // Older files have another key for the factor, and no type.
+  auto factor = keys.find_number("rope.scaling.factor");
+  if (!factor) factor = keys.find_number("rope.scale_linear");
+  const bool is_scaled = factor.value_or(0) != 0 && factor != 1.0;
+  const std::string type =
+      keys.find_string("rope.scaling.type").value_or(is_scaled ? "linear" : "none");
   const std::vector<float> factors = rope_factors(file, "rope_freqs.weight");
   const std::vector<float> shorter = rope_factors(file, "rope_factors_short.weight");
   const std::vector<float> longer = rope_factors(file, "rope_factors_long.weight");
@@ -108,9 +113,7 @@ void write_rope(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) 
     config.field("attention_factor", keys.find_number("rope.scaling.attn_factor").value_or(1.0));
   } else {
     config.field("rope_type", type);
-    if (const auto factor = keys.find_number("rope.scaling.factor")) {
-      config.field("factor", *factor);
-    }
+    if (factor) config.field("factor", *factor);
     if (trained) config.field("original_max_position_embeddings", *trained);
     if (type == "yarn") write_yarn(keys, config);
   }
