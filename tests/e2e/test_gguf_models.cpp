@@ -328,6 +328,14 @@ TEST_CASE("what a GGUF file lacks or has that is not known is named") {
   has(error(GgufWriter().text("general.architecture", "llama")),
       "llama.block_count: found nothing, expected a positive integer");
   GgufWriter other = gguf_of("story-llama", "llama", kBF16);
+  has(error(GgufWriter(other).real("llama.rope.freq_base", INFINITY)),
+      "llama.rope.freq_base: found no finite number");
+  has(error(GgufWriter(other).real("llama.logit_scale", NAN)),
+      "llama.logit_scale: found no finite number");
+  has(error(GgufWriter(other).tensor("model.norm.weight", kF32, {1}, "abcd")),
+      "two tensors are 'model.norm.weight', expected one");
+  has(error(GgufWriter(other).tensor("blk.0.ffn_up_exps.weight", kF32, {16384, 0}, "")),
+      "has shape [16384, 0], expected numbers of 1 to 16384 experts");
   has(error(GgufWriter(other).tensor("odd", 16, {256}, std::string(66, '\0'))), "IQ2_XXS");
   has(error(other.text("tokenizer.ggml.model", "bert")
                 .texts("tokenizer.ggml.tokens", std::vector<std::string>{"a"})),

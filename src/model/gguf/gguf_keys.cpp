@@ -20,6 +20,7 @@ std::string GgufKeys::key(std::string_view name) const {
 }
 
 std::optional<int64_t> GgufKeys::find_integer(std::string_view name) const {
+  if (metadata_.is_null(key(name))) metadata_.refuse(key(name), "no finite number", "a number");
   const auto found = metadata_.find(key(name));
   if (!found || found->type() == simdjson::dom::element_type::DOUBLE) return std::nullopt;
   const std::vector<int64_t> all = metadata_.one_or_more(key(name), 0, kMaxInteger);
@@ -40,6 +41,7 @@ int64_t GgufKeys::integer(std::string_view name) const {
 }
 
 std::optional<double> GgufKeys::find_number(std::string_view name) const {
+  if (metadata_.is_null(key(name))) metadata_.refuse(key(name), "no finite number", "a number");
   return metadata_.find_number(key(name), -std::numeric_limits<double>::max(),
                                std::numeric_limits<double>::max());
 }

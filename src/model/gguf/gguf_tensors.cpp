@@ -63,23 +63,30 @@ std::string_view matrix_of_experts(const GgufExperts& experts, std::string_view 
   return name.starts_with("ffn_down_exps.") ? experts.down : "";
 }
 
+// Adds a tensor by its usual name. Throws Error if another one of the file has it.
+void add(const std::string& name, const StoredTensor& tensor, StoredTensors& tensors) {
+  if (tensors.try_emplace(name, tensor).second) return;
+  throw Error(fmt::format("{}: two tensors are '{}', expected one", tensor.file, shortened(name)));
+}
+
 // Adds a tensor for each expert. `stacked` has one below the other.
 void add_experts(const std::string& name, const StoredTensor& stacked, const std::string& block,
                  std::string_view end, StoredTensors& tensors) {
   constexpr int64_t kMaxStacked = 1 << 14;
   const size_t dims = stacked.shape.size();
-  if (dims < 2 || dims > 3 || stacked.shape[0] <= 0 || stacked.shape[0] > kMaxStacked) {
-    throw Error(fmt::format("{}: tensor '{}' has shape [{}], expected matrices of up to {} experts",
+  // A file of some kilobytes could have any number of experts without numbers.
+  if (dims < 2 || dims > 3 || stacked.bytes.empty() || stacked.shape[0] > kMaxStacked) {
+    throw Error(fmt::format("{}: tensor '{}' has shape [{}], expected numbers of 1 to {} experts",
                             stacked.file, shortened(name), fmt::join(stacked.shape, ", "),
                             kMaxStacked));
   }
   const auto count = static_cast<size_t>(stacked.shape[0]);
   const size_t bytes = stacked.bytes.size() / count;
   for (size_t e = 0; e < count; ++e) {
-    StoredTensor& tensor = tensors[fmt::format("{}.{}.{}", block, e, end)];
-    tensor = stacked;
+    StoredTensor tensor = stacked;
     tensor.shape.erase(tensor.shape.begin());
     tensor.bytes = stacked.bytes.subspan(e * bytes, bytes);
+    add(fmt::format("{}.{}.{}", block, e, end), tensor, tensors);
   }
 }
 
@@ -87,8 +94,7 @@ void add_tensor(const GgufArchitecture& architecture, const std::string& name,
                 const StoredTensor& tensor, StoredTensors& tensors) {
   const auto place = in_layer(name);
   if (!place) {
-    tensors[usual_name(kOutside, name).value_or(name)] = tensor;
-    return;
+    return add(usual_name(kOutside, name).value_or(name), tensor, tensors);
   }
   const auto& [layer, rest] = *place;
   const std::string root = fmt::format("model.layers.{}.", layer);
@@ -99,7 +105,7 @@ void add_tensor(const GgufArchitecture& architecture, const std::string& name,
   }
   auto usual = usual_name(architecture.names, rest);
   if (!usual) usual = usual_name(kInLayers, rest);
-  tensors[usual ? root + *usual : name] = tensor;
+  add(usual ? root + *usual : name, tensor, tensors);
 }
 
 }  // namespace

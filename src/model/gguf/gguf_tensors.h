@@ -7,7 +7,7 @@ namespace pagedinfer {
 
 // The tensors of a GGUF file by the names that the model of transformers has for them, the experts
 // of a layer apart. A tensor of another name keeps it. Throws Error if the architecture is not
-// known or a tensor of experts has no shape of such.
+// known, a tensor of experts has no shape of such, or two have one name.
 Checkpoint gguf_checkpoint(const GgufFile& file);
 
 }  // namespace pagedinfer
