@@ -314,12 +314,15 @@ RowSource open_compressed(const Checkpoint& files, const std::string& module, in
                      find_scales(files, module, rows, cols, scheme));
 }
 
+// Whether these are codes of 4 bits with scales for each row.
+bool has_codes_of_rows(const Scheme& scheme) {
+  return scheme.storage == Storage::kPacked && scheme.bits == 4 && scheme.block_rows == 1;
+}
+
 std::optional<CodeSource> open_codes(const Checkpoint& files, const std::string& module,
                                      int64_t rows, int64_t cols, const Schemes& schemes) {
   const Scheme& scheme = scheme_of(files, module, schemes);
-  if (scheme.storage != Storage::kPacked || scheme.bits != 4 || scheme.block_rows != 1) {
-    return std::nullopt;
-  }
+  if (!has_codes_of_rows(scheme)) return std::nullopt;
   const BlockScales blocks = find_scales(files, module, rows, cols, scheme);
   const auto source =
       codes_in_groups(rows, cols, blocks.block_cols, blocks.scales.type(), blocks.block_of_column);
@@ -395,8 +398,7 @@ StoredForm read_compressed_tensors(const JsonObject& config) {
     return open_compressed(files, module, size.rows, size.cols, schemes);
   };
   const auto has_codes = [](const Scheme& scheme) {
-    return scheme.storage == Storage::kPacked && scheme.bits == 4 &&
-           keeps_groups(scheme.block_cols);
+    return has_codes_of_rows(scheme) && keeps_groups(scheme.block_cols);
   };
   if (std::ranges::any_of(schemes.all, has_codes)) {
     form.open_codes = [schemes](const Checkpoint& files, const std::string& module,

@@ -279,6 +279,23 @@ TEST_CASE("how a checkpoint is quantized is told in words, where nothing is too"
         "compressed-tensors, 8 bits, one scale");
 }
 
+TEST_CASE("only codes whose scales are of single rows are said to be kept") {
+  const auto keeps = [](const std::string& weights) {
+    const JsonFile config(
+        "config.json",
+        fmt::format(R"({{"quantization_config": {{"quant_method": "compressed-tensors",
+                         "format": "pack-quantized", "config_groups": {{"group_0":
+                         {{"targets": ["Linear"], "weights": {{"num_bits": 4, {}}}}}}}}}}})",
+                    weights));
+    return QuantizedWeights(config.root()).has_codes();
+  };
+  CHECK(keeps(R"("strategy": "channel")"));
+  CHECK(keeps(R"("strategy": "group", "group_size": 32)"));
+  CHECK_FALSE(keeps(R"("strategy": "group", "group_size": 24)"));
+  CHECK_FALSE(keeps(R"("strategy": "tensor")"));
+  CHECK_FALSE(keeps(R"("strategy": "block", "block_structure": [16, 32])"));
+}
+
 TEST_CASE("a run takes the type that config.json's floats have") {
   for_each_quantized([](const std::string& dir, element) {
     const OpenedModel model = open_model(dir);
