@@ -81,9 +81,17 @@ void read_q5_1(const uint8_t* block, uint8_t* codes, float* scales, uint8_t*) {
 
 // Blocks of 256.
 
-// Two bits of code i, in four planes for each half of a block.
-int two_bits(const uint8_t* planes, int i) {
-  return planes[i / 128 * 32 + i % 32] >> 2 * (i % 128 / 32) & 3;
+// Makes the codes of a block: f(run, i) is code 32 * run + i. The compiler turns a run into
+// vectors.
+template <class F>
+void for_runs(uint8_t* codes, const F& f) {
+  for (int run = 0; run < kLarge / 32; ++run, codes += 32) {
+    for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(f(run, i));
+  }
+}
+// Two bits of a code, in four planes for each half of a block.
+int two_bits(const uint8_t* planes, int run, int i) {
+  return planes[run / 4 * 32 + i] >> 2 * (run % 4) & 3;
 }
 
 void read_q2_k(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* bytes) {
@@ -93,7 +101,7 @@ void read_q2_k(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* byt
     bytes[group] = block[group] & 15;
     bytes[16 + group] = block[group] >> 4;
   }
-  for (int i = 0; i < kLarge; ++i) codes[i] = static_cast<uint8_t>(two_bits(block + 16, i));
+  for_runs(codes, [&](int run, int i) { return two_bits(block + 16, run, i); });
 }
 
 void read_q3_k(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* bytes) {
@@ -104,9 +112,9 @@ void read_q3_k(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* byt
     const int high_bits = packed[8 + group % 4] >> 2 * (group / 4) & 3;
     bytes[group] = signed_byte((low_bits | high_bits << 4) - 32);
   }
-  for (int i = 0; i < kLarge; ++i) {
-    codes[i] = static_cast<uint8_t>(two_bits(block + 32, i) | (high[i % 32] >> i / 32 & 1) << 2);
-  }
+  for_runs(codes, [&](int run, int i) {
+    return two_bits(block + 32, run, i) | (high[i] >> run & 1) << 2;
+  });
 }
 
 // The scales and minima of the eight groups of Q4_K and Q5_K, 6 bits each.
@@ -124,7 +132,7 @@ void read_k_groups(const uint8_t* block, float* scales, uint8_t* bytes) {
 }
 // The lower halves of 32 bytes, then the upper ones, four times.
 void read_k_codes(const uint8_t* from, uint8_t* codes) {
-  for (int i = 0; i < kLarge; ++i) codes[i] = from[i / 64 * 32 + i % 32] >> i % 64 / 32 * 4 & 15;
+  for_runs(codes, [&](int run, int i) { return from[run / 2 * 32 + i] >> run % 2 * 4 & 15; });
 }
 void read_q4_k(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* bytes) {
   read_k_groups(block, scales, bytes);
@@ -133,20 +141,19 @@ void read_q4_k(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* byt
 void read_q5_k(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* bytes) {
   read_k_groups(block, scales, bytes);
   read_k_codes(block + 48, codes);
-  for (int i = 0; i < kLarge; ++i) {
-    codes[i] |= static_cast<uint8_t>((block[16 + i % 32] >> i / 32 & 1) << 4);
-  }
+  for_runs(codes,
+           [&](int run, int i) { return codes[run * 32 + i] | (block[16 + i] >> run & 1) << 4; });
 }
 
 void read_q6_k(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* bytes) {
   const uint8_t *const low = block, *high = block + 128;
   scales[0] = half_at(block + 208);
   std::copy_n(block + 192, 16, bytes);
-  for (int i = 0; i < kLarge; ++i) {
-    const int half = i / 128, quarter = i % 128 / 32;
-    const int four = low[half * 64 + quarter % 2 * 32 + i % 32] >> quarter / 2 * 4 & 15;
-    codes[i] = static_cast<uint8_t>(four | two_bits(high, i) << 4);
-  }
+  for_runs(codes, [&](int run, int i) {
+    const int half = run / 4, quarter = run % 4;
+    const int four = low[half * 64 + quarter % 2 * 32 + i] >> quarter / 2 * 4 & 15;
+    return four | two_bits(high, run, i) << 4;
+  });
 }
 
 void read_iq4_xs(const uint8_t* block, uint8_t* codes, float* scales, uint8_t* bytes) {

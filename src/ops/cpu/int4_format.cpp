@@ -127,9 +127,10 @@ void store_eight(CodeValues values, const uint8_t* codes, int64_t place, uint8_t
     uint8_t* high = eight + kInt4EightBytes + place * kFour % 64;
     if (values == CodeValues::kUniform6) high += 64 * half;
     const int64_t shift = values == CodeValues::kUniform6 ? 2 * vector : vector + 4 * half;
-    for (int i = 0; i < kFour; ++i) {
-      high[i] |= static_cast<uint8_t>(codes[half * kFour + i] >> 4 << shift);
-    }
+    uint32_t bits = 0;
+    std::memcpy(&bits, high, sizeof bits);
+    bits |= (halves[half] >> 4 & 0x0f0f0f0fu) << shift;
+    std::memcpy(high, &bits, sizeof bits);
   }
 }
 int code_at(CodeValues values, const uint8_t* eight, int64_t place, int64_t column) {
