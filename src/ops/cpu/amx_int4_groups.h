@@ -43,8 +43,8 @@ struct Int4Target {
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
         const int at = m * kInt8Block + half * 16;
-        const f32x16 part =
-            fma(sums_of_row(sums, m, half), scales[half], kFirst ? zero : load(parts + at));
+        const f32x16 part = fma(to_float(sums_of_row(sums, m, half)), scales[half],
+                                kFirst ? zero : load(parts + at));
         if (kLast) {
           store(totals + at,
                 fma(part, broadcast(row_scales[m]), begins ? zero : load(totals + at)));

@@ -23,12 +23,14 @@ constexpr int kTotalRows = 128;      // whose totals, of 32 outputs, stay in the
 constexpr int kHeldBytes = 1 << 20;  // of the input, in the second-level cache
 constexpr int kHeldInt8Columns = kHeldBytes / kInt8RowBlock;
 
-// The sums of row m and one half of the outputs as float32.
-FORCE_INLINE f32x16 sums_of_row(const int32_t* sums, int m, int half) {
-  const i32x16 sum = load(sums + m / 16 * 512 + half * 256 + m % 16 * 16);
-  f32x16 wide;
-  for (int p = 0; p < kParts; ++p) wide.part[p] = __builtin_convertvector(sum.part[p], Native);
-  return wide;
+FORCE_INLINE f32x16 to_float(const i32x16& numbers) {
+  f32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = __builtin_convertvector(numbers.part[p], Native);
+  return r;
+}
+// The sums of row m and one half of the outputs.
+FORCE_INLINE i32x16 sums_of_row(const int32_t* sums, int m, int half) {
+  return load(sums + m / 16 * 512 + half * 256 + m % 16 * 16);
 }
 
 // Where the sums of a group of columns go. The place of row m and output n in the 32 x 32 sums is
@@ -54,7 +56,8 @@ struct Int8Target {
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
         float* const to = totals + m * kInt8Block + half * 16;
-        store(to, fma(sums_of_row(sums, m, half), scale, kFirst ? broadcast(0.0f) : load(to)));
+        store(to, fma(to_float(sums_of_row(sums, m, half)), scale,
+                      kFirst ? broadcast(0.0f) : load(to)));
       }
     }
   }

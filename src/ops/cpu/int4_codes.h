@@ -68,6 +68,11 @@ FORCE_INLINE NativeCodes multiply_words(NativeCodes a, NativeCodes b) {
 #endif
 }
 
+// Two integers of 16 bits in a lane for multiply_words.
+FORCE_INLINE int32_t pair_of(const int32_t* two) {
+  return (two[0] & 0xffff) | (int32_t)((uint32_t)two[1] << 16);
+}
+
 #if defined(__AVX2__)
 // The upper bytes of integers of 16 bits, with their signs.
 FORCE_INLINE NativeCodes words_of(NativeCodes numbers) {

@@ -221,8 +221,8 @@ struct Int4Tiles {
     sums += sums_at(block.group);
     NativeCodes sum = {};
     for (int i = 0; i < block.groups / 2; ++i) {
-      const int32_t two = (sums[2 * i] & 0xffff) | (int32_t)((uint32_t)sums[2 * i + 1] << 16);
-      sum += multiply_words(load_words_of(block.minima[i] + output), two - NativeCodes{});
+      sum += multiply_words(load_words_of(block.minima[i] + output),
+                            pair_of(sums + 2 * i) - NativeCodes{});
     }
     return sum;
   }
