@@ -1,16 +1,17 @@
-// Products with codes of 4 bits on AMX tiles (amx_int8_kernel.h), for groups of at least 64
-// columns, which fill a tile. The codes of 256 columns become numbers with a sign in the
+// Products with codes on AMX tiles (amx_int8_kernel.h), for groups of at least 64 columns, which
+// fill a tile, and super-blocks. The codes of 256 columns become numbers with a sign in the
 // first-level cache, less their zero points, and are multiplied with up to 128 rows there.
 //
 // The template argument Tiles is the processor's tiles (amx_matmul.cpp) or, in tests, plain loops.
 #pragma once
 
 #include "ops/cpu/amx_int4_groups.h"
+#include "ops/cpu/amx_super_blocks.h"
 
 namespace pagedinfer {
 namespace {
 
-// Weights: TileGroups.
+// Weights: TileGroups or TileSuperBlocks.
 template <class Tiles, class Weights>
 class TileInt4Product {
  public:
@@ -117,7 +118,8 @@ class TileInt4Product {
 
 // Whether tiles can multiply these codes.
 inline bool can_use_tiles(const Int4Header& header) {
-  return header.group >= kInt8Step && header.sub_group == 0 &&
+  if (header.sub_group > 0) return TileSuperBlocks::can_unpack(header.values);
+  return header.group >= kInt8Step &&
          (header.values == CodeValues::kUniform || header.values == CodeValues::kFp4);
 }
 
@@ -125,7 +127,11 @@ inline bool can_use_tiles(const Int4Header& header) {
 template <class Tiles>
 void matmul_int4_tiles(const MatmulArgs& args) {
   const Tiles configured;
-  TileInt4Product<Tiles, TileGroups>(args).run();
+  if (((const Int4Header*)args.weights)->sub_group > 0) {
+    TileInt4Product<Tiles, TileSuperBlocks>(args).run();
+  } else {
+    TileInt4Product<Tiles, TileGroups>(args).run();
+  }
 }
 
 }  // namespace

@@ -34,11 +34,11 @@ double bare_bytes(const void* numbers, int rounds) {
 
 void pack(const PackArgs& args) { pack_tiles(args, kAvx512Kernels.to_bf16); }
 // Few rows read codes faster without tiles, and groups of 32 columns fill only half of a tile.
-// Super-blocks and numbers of more bits have no tiles yet.
+// Super-blocks take two products, so they have more rows; how many has not been measured.
 void multiply_codes(const MatmulArgs& args) {
-  constexpr int kMaxRows = 8;
   const auto& header = *static_cast<const Int4Header*>(args.weights);
-  if (args.last_row - args.first_row <= kMaxRows || !can_use_tiles(header)) {
+  const int max_rows = header.sub_group > 0 ? 16 : 8;
+  if (args.last_row - args.first_row <= max_rows || !can_use_tiles(header)) {
     return int4_product_of(CpuIsa::kAvx512).multiply(args);
   }
   matmul_int4_tiles<AmxTiles>(args);

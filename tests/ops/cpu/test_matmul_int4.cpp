@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <random>
 #include <string>
@@ -253,6 +254,27 @@ TEST_CASE("products of the largest numbers of GGUF's blocks are exact") {
     for (int8_t& scale : c.w.sub_scales) scale = round % 5 ? -128 : 127;
     for (uint8_t& minimum : c.w.sub_minima) minimum = 63;
     check_int4_case(products, c);
+  }
+}
+
+TEST_CASE("super-blocks with extreme codes and sub-scales are exact for any rows and outputs") {
+  const std::vector<Int4Product> products = int4_products();
+  std::mt19937 random(13);
+  constexpr std::array kRows = {15, 33, 64, 65, 129, 161, 289};
+  constexpr std::array kOutputs = {1, 31, 33, 65, 97};
+  constexpr std::array<int8_t, 8> kSubScales = {-128, -127, -65, -1, 0, 1, 64, 127};
+  for (size_t i = 0; i < 4 * (kNumBlockTypes - kNumBlocksOf32); ++i) {
+    const int type = kNumBlocksOf32 + int(i) % (kNumBlockTypes - kNumBlocksOf32);
+    CAPTURE(std::string(kBlockTypes[type].name));
+    const int rows = kRows[i % kRows.size()], k = rows > 100 ? 512 : 1024;
+    Int4Case c = {rows, random_blocks(random, kOutputs[i % kOutputs.size()], k, type),
+                  random_numbers(random, size_t(rows) * k, Numbers::kNormal)};
+    for (int8_t& scale : c.w.sub_scales) scale = kSubScales[random() % kSubScales.size()];
+    const uint8_t largest = *std::ranges::max_element(c.w.codes);
+    for (uint8_t& code : c.w.codes) {
+      if (random() % 4) code = random() % 2 ? largest : 0;
+    }
+    check_int4_case(products, c, random() % 2 ? &random : nullptr);
   }
 }
 
