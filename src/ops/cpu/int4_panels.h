@@ -72,7 +72,7 @@ struct Int4Block {
   int group, groups;                // columns of a group, and how many there are
   int columns;                      // of all groups, padded
   bool is_first;                    // the totals begin at +0
-  bool is_near;                     // of MatmulArgs
+  bool is_near = false;             // of MatmulArgs
   bool is_super_block, has_minima;  // then scales[0] and [1] are those of it and of its minima
   static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
