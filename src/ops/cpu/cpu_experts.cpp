@@ -7,6 +7,7 @@
 #include "core/numbers.h"
 #include "ops/cpu/apply_gate.h"
 #include "ops/cpu/cpu_matmul.h"
+#include "ops/cpu/gate_block.h"
 #include "ops/cpu/packed_input.h"
 
 namespace pagedinfer {
@@ -18,19 +19,6 @@ constexpr const char* kGatedName = "the results of experts' gates";
 // Rows of an expert that are gathered at a time.
 constexpr int kGatheredRows = 4 * kPackedRows;
 constexpr int kBetweenRows = 16;  // numbers, so that rows are not all in one set of the cache
-
-// The rows and columns of a block. Parts of a row with these columns can be packed by themselves.
-struct ExpertBlock {
-  int rows, columns;
-};
-ExpertBlock expert_block(CpuIsa isa, DType input) {
-  const bool is_amx = isa == CpuIsa::kAmx;
-  switch (input) {
-    case DType::kF32: return {64, 512};
-    case DType::kI8: return {is_amx ? 256 : 128, 256};
-    default: return is_amx ? ExpertBlock{256, 128} : ExpertBlock{64, 256};
-  }
-}
 
 // Columns of the output that a task owns.
 int owned_columns(int num_threads, int64_t columns) {
@@ -228,7 +216,7 @@ void CpuExperts::compute_gate(const Call& call, const Block& block, const Block*
   const Expert& expert = *group.expert;
   const ProductKernels& kernels = product_of(options_, expert.gate.dtype, expert.gate.layout);
   const ProductKernels& of_down = product_of(options_, expert.down.dtype, expert.down.layout);
-  const ExpertBlock size = expert_block(options_.isa, input_type(options_, expert.down.dtype));
+  const GateBlock size = gate_block(options_.isa, input_type(options_, expert.down.dtype));
   const int rows = group.rows(), columns = static_cast<int>(expert.gate.rows);
   const int first_row = block.first_row, last_row = std::min(rows, first_row + size.rows);
   const int first = block.first_column, last = std::min(columns, first + size.columns);
@@ -326,8 +314,7 @@ void CpuExperts::multiply(Tensor x, const ExpertChoice& choice, const ExpertGrou
 
   blocks_.clear();
   for (const Group& group : groups_) {
-    const ExpertBlock size =
-        expert_block(options_.isa, input_type(options_, group.expert->down.dtype));
+    const GateBlock size = gate_block(options_.isa, input_type(options_, group.expert->down.dtype));
     for (int row = 0; row < group.rows(); row += size.rows) {
       for (int column = 0; column < group.expert->gate.rows; column += size.columns) {
         blocks_.push_back({&group, row, column});

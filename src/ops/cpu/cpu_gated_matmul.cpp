@@ -6,26 +6,13 @@
 #include "core/denormals.h"
 #include "core/numbers.h"
 #include "ops/cpu/apply_gate.h"
+#include "ops/cpu/gate_block.h"
 #include "ops/cpu/int4_format.h"
 
 namespace pagedinfer {
 
 namespace {
 
-// The rows and columns of a block. Parts of a row with these columns can be packed by themselves.
-struct BlockSize {
-  int rows, columns;
-};
-BlockSize block_of(CpuIsa isa, DType input) {
-  // AMX multiplies so fast that fewer rows would wait for the weights.
-  const bool is_amx = isa == CpuIsa::kAmx;
-  switch (input) {
-    case DType::kF32: return {64, 512};
-    case DType::kI8:
-    case DType::kI4: return {is_amx ? 256 : 128, 256};
-    default: return is_amx ? BlockSize{256, 128} : BlockSize{64, 256};
-  }
-}
 constexpr int kApart = 16;  // numbers between rows, which must not all be in one set of the cache
 
 // What one task computes.
@@ -33,7 +20,7 @@ struct BlockTask {
   int rows, columns;
   bool packs;  // false: the columns are fewer than a block's, and the result is stored in rows
 };
-BlockTask block_task(BlockSize block, int num_threads, int rows, int columns) {
+BlockTask block_task(GateBlock block, int num_threads, int rows, int columns) {
   // Blocks of about the same height: one of few rows would read the weights for little.
   const int down = ceil_div(rows, block.rows), across = ceil_div(columns, block.columns);
   const int height = ceil_div(ceil_div(rows, down), kPackedRows) * kPackedRows;
@@ -73,7 +60,7 @@ void CpuGatedMatmul::run(Tensor x, const GatedProducts& products, Tensor next, T
 
   const DType input = input_type(state_.options, next.dtype);
   const int num_threads = matmul_.threads_for(int64_t{2} * columns * rows * k);
-  BlockTask size = block_task(block_of(state_.options.isa, input), num_threads, rows, columns);
+  BlockTask size = block_task(gate_block(state_.options.isa, input), num_threads, rows, columns);
   const int64_t stride = size.columns + kApart;
   CHECK(size.rows * stride <= Block::kSize);
   if (is_whole || column_order(next) != nullptr) size.packs = false;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/gate_block.h"
 #include "tests/support/ops_support.h"
 #include "tests/support/product_reference.h"
 
@@ -17,14 +18,19 @@ namespace pagedinfer {
 
 namespace {
 
+// Gate and up of the last expert, which may be a shared one, may have a type of their own.
 struct ExpertTypes {
-  DType compute, type, down;
+  DType compute, type, down, last;
 };
-constexpr ExpertTypes kExpertTypes[] = {{DType::kBF16, DType::kBF16, DType::kBF16},
-                                        {DType::kBF16, DType::kI8, DType::kI8},
-                                        {DType::kF32, DType::kF32, DType::kF32},
-                                        {DType::kF32, DType::kBF16, DType::kF16},
-                                        {DType::kF32, DType::kI8, DType::kI8}};
+constexpr ExpertTypes kExpertTypes[] = {{DType::kBF16, DType::kBF16, DType::kBF16, DType::kBF16},
+                                        {DType::kBF16, DType::kI8, DType::kI8, DType::kI8},
+                                        {DType::kF32, DType::kF32, DType::kF32, DType::kF32},
+                                        {DType::kF32, DType::kBF16, DType::kF16, DType::kBF16},
+                                        {DType::kF32, DType::kI8, DType::kI8, DType::kI8},
+                                        {DType::kBF16, DType::kI4, DType::kI4, DType::kI4},
+                                        {DType::kF32, DType::kI4, DType::kI8, DType::kF32},
+                                        {DType::kBF16, DType::kI8, DType::kI4, DType::kI4},
+                                        {DType::kBF16, DType::kBF16, DType::kI4, DType::kI8}};
 
 // A block of experts, whose numbers are exact in the types of the weights.
 struct ExpertCase {
@@ -60,7 +66,8 @@ class ExpertBlockOf {
     shared_gate_ = random.normals(size_t(c.k));
     for (int e = 0; e < num_experts(); ++e) {
       const int width = e < c.experts ? c.width : c.shared_width;
-      numbers_.push_back({matrix(width, c.k, types.type), matrix(width, c.k, types.type),
+      const DType type = type_of(e);
+      numbers_.push_back({matrix(width, c.k, type), matrix(width, c.k, type),
                           matrix(c.k, width, types.down), random.normals(size_t(width)),
                           random.normals(size_t(width)), random.normals(size_t(c.k))});
     }
@@ -82,8 +89,8 @@ class ExpertBlockOf {
     for (int e = 0; e < num_experts(); ++e) {
       auto& [gate, up, down, gate_bias, up_bias, down_bias] = numbers_[size_t(e)];
       const int width = e < c_.experts ? c_.width : c_.shared_width;
-      Expert expert = {.gate = upload(ops, gate, width, c_.k, types_.type),
-                       .up = upload(ops, up, width, c_.k, types_.type),
+      Expert expert = {.gate = upload(ops, gate, width, c_.k, type_of(e)),
+                       .up = upload(ops, up, width, c_.k, type_of(e)),
                        .down = upload(ops, down, c_.k, width, types_.down)};
       if (c_.has_biases) {
         expert.gate_bias = floats(gate_bias, 1, width);
@@ -104,8 +111,14 @@ class ExpertBlockOf {
     std::vector<float> gate, up, down, gate_bias, up_bias, down_bias;
   };
 
+  DType type_of(int expert) const { return expert + 1 < num_experts() ? types_.type : types_.last; }
+
   Tensor upload(Ops& ops, std::vector<float>& numbers, int rows, int cols, DType type) {
-    if (type == DType::kI8) return ops.memory().upload_matrix(floats(numbers, rows, cols), type);
+    const Tensor matrix = floats(numbers, rows, cols);
+    if (type == DType::kI4) {
+      return ops.memory().upload_codes(rounded_to_codes(stored_rows(matrix), rows % 2 ? 32 : 128));
+    }
+    if (type == DType::kI8) return ops.memory().upload_matrix(matrix, type);
     memory_.push_back(std::make_unique<GuardedBytes>(numbers.size() * size_t(size_of(type))));
     store_numbers(numbers.data(), std::ssize(numbers), type, memory_.back()->data());
     return ops.memory().upload_matrix({memory_.back()->data(), type, rows, cols, cols}, type);
@@ -239,6 +252,14 @@ TEST_CASE("an expert with more rows than a block has the same bits") {
   }
 }
 
+TEST_CASE("a block of a gate ends where its columns can be packed by themselves") {
+  for (const CpuIsa isa : {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAmx}) {
+    for (const DType input : {DType::kI8, DType::kI4}) {
+      CHECK(gate_block(isa, input).columns % 256 == 0);  // what shares a scale
+    }
+  }
+}
+
 TEST_CASE("a row has the experts of its largest logits, and their softmax") {
   Random random{33};
   const auto ops = make_cpu_ops({available_isas().back(), 2, DType::kBF16});
@@ -306,7 +327,7 @@ TEST_CASE("of equal logits a row has the experts of the lower index") {
 
 TEST_CASE("weights of experts without a row are not read") {
   Random random{34};
-  const ExpertTypes types = {DType::kF32, DType::kF32, DType::kF32};
+  const ExpertTypes types = {DType::kF32, DType::kF32, DType::kF32, DType::kF32};
   const ExpertCase c = {.rows = 3,
                         .k = 20,
                         .experts = 4,
