@@ -18,12 +18,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // A first line that takes longest, so that in the order of the input the others wait in the part
-// file, and ids that make their records long.
-std::string small_lines(int count) {
-  std::string text = R"({"prompt_token_ids":[5],"ignore_eos":true,"max_tokens":60})"
+// file, also if threads that read lines have to wait for the processor. The others have ids that
+// make their records long, and are few: in the order of completion a page of 4 KiB holds the part
+// file, so that the output is what has no room.
+std::string lines_with_long_ids() {
+  constexpr int kCount = 60;
+  std::string text = R"({"prompt_token_ids":[5],"ignore_eos":true,"max_tokens":3000})"
                      "\n";
-  for (int i = 1; i < count; ++i) {
-    text += fmt::format(R"({{"id":"{:0>300}","prompt_token_ids":[{}],"max_tokens":2}})", i, 5 + i);
+  for (int i = 1; i < kCount; ++i) {
+    text += fmt::format(R"({{"id":"{:0>1200}","prompt_token_ids":[{}],"max_tokens":2}})", i, 5 + i);
     text += '\n';
   }
   return text;
@@ -51,7 +54,7 @@ Words job(const TempDir& dir, const std::string& order, const Words& more) {
 }
 
 std::string undisturbed(const TempDir& dir, const std::string& order) {
-  write_file(dir / "in.jsonl", small_lines(200));
+  write_file(dir / "in.jsonl", lines_with_long_ids());
   const Ended ended =
       run_program(job(dir, order, {"--output", dir / "whole", "--stats", "/dev/null"}));
   REQUIRE(ended.exit_code == 0);
