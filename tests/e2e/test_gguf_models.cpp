@@ -346,6 +346,27 @@ TEST_CASE("what a GGUF file lacks or has that is not known is named") {
       "tokenizer.ggml.pre: found odd, expected one of gpt-2");
 }
 
+TEST_CASE("tokens that are spelled as an end of turns end completions of a GGUF file") {
+  const TempDir dir;
+  const GgufWriter plain = gguf_of("story-qwen3", "qwen3", kBF16);
+  const auto ends = [&](std::vector<std::string> tokens, uint32_t eos) {
+    GgufWriter writer(plain);
+    writer.number("tokenizer.ggml.eos_token_id", eos);
+    write_file(dir / "m.gguf", writer.texts("tokenizer.ggml.tokens", tokens).file());
+    const std::string told = run_program(command({"info", "--model", dir / "m.gguf"})).out;
+    const size_t at = told.find("\nends ");
+    return at == told.npos ? told : told.substr(at + 17, told.find('\n', at + 1) - at - 17);
+  };
+  CHECK(ends({"<pad>", "<eos>", "<start_of_turn>", "<end_of_turn>"}, 1) == "1, 3");
+  CHECK(ends({"<|endoftext|>", "<|assistant|>", "<|end|>"}, 0) == "0, 2");
+  // Its <|end|> ends a message, behind which others follow.
+  CHECK(ends({"<|end|>", "<|return|>", "<|call|>"}, 1) == "1, 2");
+  // The embedding has no row for it.
+  std::vector<std::string> more(2000, "x");
+  more.back() = "<|im_end|>";
+  CHECK(ends(more, 5) == "5");
+}
+
 TEST_CASE("a folder with several GGUF models names them") {
   const TempDir dir;
   write_file(dir / "a.gguf", "GGUF");

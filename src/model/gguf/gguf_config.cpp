@@ -36,6 +36,12 @@ constexpr GgufField kGgufNumbers[] = {
 };
 constexpr const char* kGgufEnds[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                      "tokenizer.ggml.eom_token_id"};
+// Tokens that end an answer in any vocabulary. The converter names one end only, which for Gemma
+// and Phi-3 is not that of a turn. In gpt-oss <|end|> ends a message, and others follow it.
+constexpr std::string_view kGgufEndTexts[] = {"<|eot_id|>",      "<|eom_id|>",    "<|im_end|>",
+                                              "<|end|>",         "<end_of_turn>", "<|endoftext|>",
+                                              "<|end_of_text|>", "<|return|>",    "<|call|>"};
+constexpr std::string_view kEndOfMessage = "<|end|>", kEndOfHarmony = "<|return|>";
 
 const StoredTensor* tensor_of_file(const GgufFile& file, std::string_view name) {
   const auto found = file.tensors().find(name);
@@ -55,6 +61,20 @@ std::vector<float> rope_factors(const GgufFile& file, std::string_view name) {
   return numbers;
 }
 
+// The tokens that are spelled as an end is.
+std::vector<int64_t> spelled_ends(const JsonObject& metadata) {
+  const std::vector<std::string> tokens = metadata.strings("tokenizer.ggml.tokens");
+  const auto find = [&](std::string_view text) { return std::ranges::find(tokens, text); };
+  const bool is_harmony = find(kEndOfHarmony) != tokens.end();
+  std::vector<int64_t> ends;
+  for (const std::string_view text : kGgufEndTexts) {
+    const auto found = find(text);
+    if (found == tokens.end() || (is_harmony && text == kEndOfMessage)) continue;
+    ends.push_back(found - tokens.begin());
+  }
+  return ends;
+}
+
 // The first size of the embedding: the file may have fewer rows than its metadata say.
 void write_vocabulary(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) {
   const StoredTensor* const embedding = tensor_of_file(file, "token_embd.weight");
@@ -68,6 +88,11 @@ void write_vocabulary(const GgufFile& file, const GgufKeys& keys, JsonWriter& co
   for (const char* const key : kGgufEnds) {
     const auto token = keys.metadata().find_integer(key, 0, embedding->shape.front() - 1);
     if (token && std::ranges::find(ends, *token) == ends.end()) ends.push_back(*token);
+  }
+  for (const int64_t token : spelled_ends(keys.metadata())) {
+    if (token < embedding->shape.front() && std::ranges::find(ends, token) == ends.end()) {
+      ends.push_back(token);
+    }
   }
   if (!ends.empty()) config.field("eos_token_id", ends);
 }
