@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,6 +62,26 @@ TEST_CASE("blocks of every GGUF type are the numbers of the reference, bit for b
     ++num_types;
   }
   CHECK(num_types == 13);
+}
+
+TEST_CASE("scales of MXFP4 that are no normal numbers are 0, and the last one is NaN") {
+  const auto first_number = [](uint8_t scale) {
+    // Its first code stands for 6.
+    const std::string block = static_cast<char>(scale) + std::string(16, '\7');
+    const StoredTensor tensor = {"MXFP4", {1, 32}, std::as_bytes(std::span(block)), "f"};
+    const Checkpoint files("f", nullptr, {{"m.weight", tensor}});
+    const JsonFile config(
+        "f", R"({"quantization_config": {"quant_method": "gguf_blocks", "types": ["MXFP4"]}})");
+    std::vector<float> numbers(32);
+    QuantizedWeights(config.root()).open(files, "m.weight", {1, 32}).read(0, 1, numbers.data());
+    return numbers[0];
+  };
+  CHECK(first_number(0) == 0);
+  CHECK(first_number(1) == 0);
+  CHECK(first_number(2) == std::ldexp(6.0f, -125));
+  CHECK(first_number(127) == 6);
+  CHECK(first_number(254) == std::numeric_limits<float>::infinity());
+  CHECK(std::isnan(first_number(255)));
 }
 
 }  // namespace pagedinfer
