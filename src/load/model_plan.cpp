@@ -105,7 +105,7 @@ void make_device(const Config& config, const std::function<double()>& clock, Mod
       choose_quantization(config.quantize, model.opened.quantized.has_codes(), backend);
   if (model.quantize == Quantization::kCodes) {
     model.notes.emplace_back(
-        "weights stay the checkpoint's codes of 4 bits, and products have inputs in int8; "
+        "weights stay the checkpoint's codes, and products have inputs in int8; "
         "--quantize none dequantizes them");
   }
   if (model.opened.spec.experts.count > 0 && !backend.experts_note.empty()) {

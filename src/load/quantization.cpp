@@ -33,11 +33,11 @@ std::string_view name_of(Quantization quantize) {
 
 std::string weights_text(Quantization quantize, bool has_codes, int64_t num_merged, DType compute) {
   if (quantize == Quantization::kNone) {
-    return has_codes ? "weights dequantized from the checkpoint's 4 bits" : "";
+    return has_codes ? "weights dequantized from the checkpoint's codes" : "";
   }
   if (quantize != Quantization::kCodes) return fmt::format("weights in {}", name_of(quantize));
-  if (num_merged == 0) return "weights in the checkpoint's 4 bits";
-  return fmt::format("weights in the checkpoint's 4 bits, but {} of the adapter in {}",
+  if (num_merged == 0) return "weights in the checkpoint's codes";
+  return fmt::format("weights in the checkpoint's codes, but {} of the adapter in {}",
                      counted(num_merged, "matrix", "matrices"), name_of(compute));
 }
 

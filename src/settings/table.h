@@ -218,9 +218,9 @@ inline constexpr auto kSettings = [] {
           "computes float16 as float32, with a cache in float16.",
           "Take float32 to compare with a reference.", {.choices = choices::kTypes}),
       row(kModel, "quantize", field_of<&Config::quantize>(), kChangesRecords,
-          "The weights: codes keeps the 4 bits of a GPTQ, AWQ or compressed-tensors checkpoint; "
-          "none "
-          "dequantizes them; int8 and int4 round to 8 or 4 bits. auto is codes on the CPU, and "
+          "The weights: codes keeps the 4 bits of a GPTQ, AWQ, compressed-tensors or MXFP4 "
+          "checkpoint and the blocks of a GGUF file; none dequantizes them; int8 and int4 round to "
+          "8 or 4 bits. auto is codes on the CPU, and "
           "none "
           "for other checkpoints. All but none multiply inputs in int8, and change completions a "
           "little.",

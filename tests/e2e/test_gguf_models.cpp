@@ -307,6 +307,7 @@ TEST_CASE("the blocks of a GGUF file stay what they are, and give the same bytes
   }
   const Ended info = run_program(command({"info", "--model", dir / "m.gguf"}));
   CHECK(info.out.find("gguf, Q4_0, Q6_K, Q8_0; 43 of 43 matrices") != std::string::npos);
+  CHECK(info.out.find("bfloat16 on cpu, weights in the checkpoint's codes") != std::string::npos);
 }
 
 TEST_CASE("what a GGUF file lacks or has that is not known is named") {

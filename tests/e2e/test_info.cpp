@@ -73,7 +73,7 @@ TEST_CASE("info says how a checkpoint is quantized, and a run computes it") {
   CHECK(gptq.out.find("gptq, 4 bits, groups of 16; 14 of 16 matrices\n") != std::string::npos);
   CHECK(gptq.out.find("cached in       float16\n") != std::string::npos);
   // Products cannot keep such groups.
-  CHECK(gptq.out.find("in the checkpoint's 4 bits") == std::string::npos);
+  CHECK(gptq.out.find("in the checkpoint's codes") == std::string::npos);
   const Ended ended = info({"--model", quantized + "fp8-small-blocks-tied", "--json"});
   const Json json(ended.out.substr(0, ended.out.size() - 1));
   CHECK(json.text("/quantization") == "fp8, blocks of 4 x 8; 14 of 15 matrices");

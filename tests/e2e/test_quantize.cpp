@@ -99,16 +99,16 @@ TEST_CASE("a checkpoint of 4 bits keeps them, unless --quantize says otherwise")
     CHECK(run(resumed + Words{"--quantize", "none"}).exit_code == 0);
     CHECK(read_file(output) == dequantized);
     const Ended said = run(model + Words{"--input", dir / "in.jsonl", "--overwrite"});
-    CHECK(said.err.find("weights stay the checkpoint's codes of 4 bits") != std::string::npos);
+    CHECK(said.err.find("weights stay the checkpoint's codes, and") != std::string::npos);
     const Ended info = run_program(command(Words{"info"} + model));
-    CHECK(info.out.find(", weights in the checkpoint's 4 bits") != std::string::npos);
+    CHECK(info.out.find(", weights in the checkpoint's codes") != std::string::npos);
     for (const char* const subcommand : {"info", "plan"}) {
       const Words input =
           subcommand == std::string_view("plan") ? Words{"--input", dir / "in.jsonl"} : Words{};
       const Ended none =
           run_program(command(Words{subcommand} + model + input + Words{"--quantize", "none"}));
       CHECK_MESSAGE(
-          none.out.find(" weights dequantized from the checkpoint's 4 bits") != std::string::npos,
+          none.out.find(" weights dequantized from the checkpoint's codes") != std::string::npos,
           none.out);
     }
   }
