@@ -353,6 +353,9 @@ TEST_CASE("tokens that are spelled as an end of turns end completions of a GGUF 
   const auto ends = [&](std::vector<std::string> tokens, uint32_t eos) {
     GgufWriter writer(plain);
     writer.number("tokenizer.ggml.eos_token_id", eos);
+    if (tokens.empty()) {
+      writer.number("tokenizer.ggml.eot_token_id", 7).number("tokenizer.ggml.eom_token_id", 8);
+    }
     write_file(dir / "m.gguf", writer.texts("tokenizer.ggml.tokens", tokens).file());
     const std::string told = run_program(command({"info", "--model", dir / "m.gguf"})).out;
     const size_t at = told.find("\nends ");
@@ -366,6 +369,7 @@ TEST_CASE("tokens that are spelled as an end of turns end completions of a GGUF 
   std::vector<std::string> more(2000, "x");
   more.back() = "<|im_end|>";
   CHECK(ends(more, 5) == "5");
+  CHECK(ends({}, 6) == "6, 7, 8");
 }
 
 TEST_CASE("a folder with several GGUF models names them") {

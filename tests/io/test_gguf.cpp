@@ -174,11 +174,14 @@ TEST_CASE("shards of a GGUF file are one model, and a missing or foreign one is 
   CHECK_THROWS_WITH_AS(GgufFile{path(1)},
                        fmt::format("{}: tensor 'a' is in an earlier shard too", path(2)).c_str(),
                        Error);
-  write_file(path(2), shard(0, 2, "b"));
-  CHECK_THROWS_WITH_AS(
-      GgufFile{path(1)},
-      fmt::format("{}: split.no: found shard 1 of 2, expected shard 2 of 2", path(2)).c_str(),
-      Error);
+  for (const auto& [number, count] : {std::pair(0u, 2u), {1u, 3u}}) {
+    write_file(path(2), shard(number, count, "b"));
+    CHECK_THROWS_WITH_AS(GgufFile{path(1)},
+                         fmt::format("{}: split.no: found shard {} of {}, expected shard 2 of 2",
+                                     path(2), number + 1, count)
+                             .c_str(),
+                         Error);
+  }
 }
 
 }  // namespace pagedinfer

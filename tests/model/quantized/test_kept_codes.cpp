@@ -67,6 +67,16 @@ struct DrawnCodes {
     return entry_of("F16", by_group ? std::vector{groups, kRows} : std::vector{kRows, groups},
                     stored);
   }
+  // The columns by their groups, those of a group as they were.
+  std::vector<int32_t> order() const {
+    std::vector<int32_t> columns;
+    for (int32_t group = 0; group < groups; ++group) {
+      for (int32_t c = 0; c < kCols; ++c) {
+        if (group_of[c] == group) columns.push_back(c);
+      }
+    }
+    return columns;
+  }
   std::vector<float> values() const {
     std::vector<float> all;
     for (int64_t i = 0; i < kRows * kCols; ++i) {
@@ -162,6 +172,7 @@ TEST_CASE("codes, scales and zero points of every method and group are kept bit 
         CHECK(kept->scales == CodeScales::kF16);
         CHECK(kept->has_zeros == with_zeros);
         CHECK(kept->num_groups() == drawn.groups);
+        if (with_order) CHECK(kept->column_order == drawn.order());
         std::vector<uint8_t> codes(drawn.codes.size()), zeros(drawn.zeros.size());
         std::vector<float> scales(drawn.scales.size()), values(drawn.codes.size());
         kept->read(0, kRows, codes.data(), scales.data(), with_zeros ? zeros.data() : nullptr);
