@@ -144,7 +144,7 @@ struct Wrapper {
   bool tied_embeddings = false;
   TextPlace published = TextPlace::kInside;  // where published checkpoints have the text model
   std::vector<std::string_view> parts = {};  // the prefixes of the modules that are not run
-  ExpertNaming experts = {};                 // of the text model, if it has any
+  std::vector<ExpertNaming> experts = {};    // of the text model, if it has any
 };
 
 // Reads the text model of `wrapper`. `names` gets all places of the text model, the published one

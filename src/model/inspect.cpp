@@ -146,7 +146,8 @@ void read_checkpoint(const ModelStore& store, const std::string& lora,
   const bool has_files = problems.keep([&] { files.emplace(open_checkpoint(store)); });
   if (has_files) add_totals(*files, model);
   if (candidates.empty()) return;
-  TensorNames names = has_files ? choose_names(candidates, model.spec, *files) : candidates.front();
+  TensorNames names =
+      has_files ? choose_names(candidates, model.spec, *files, quantized) : candidates.front();
   if (has_files) tie_embeddings(*files, names, model.spec);
   model.tied_embeddings = model.spec.tied_embeddings;
   const std::vector<Checkpoint::Declared> needed =

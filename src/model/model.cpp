@@ -93,7 +93,7 @@ OpenedModel open_model(const ModelStore& store, WeightSource source) {
   }
   Checkpoint files = open_checkpoint(store);
   check_told(store, quantized, files);
-  TensorNames names = choose_names(candidates, spec, files);
+  TensorNames names = choose_names(candidates, spec, files, quantized);
   tie_embeddings(files, names, spec);
   return {std::move(spec),      std::move(names),     std::move(generation),
           std::move(files),     std::move(quantized), false,

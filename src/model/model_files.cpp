@@ -43,11 +43,12 @@ GenerationDefaults read_generation(const ModelStore& store, ModelSpec& spec, Pro
 }
 
 TensorNames choose_names(const std::vector<TensorNames>& candidates, const ModelSpec& spec,
-                         const Checkpoint& files) {
+                         const Checkpoint& files, const QuantizedWeights& quantized) {
   return *std::ranges::max_element(candidates, {}, [&](const TensorNames& names) {
     return std::ranges::count_if(
-        needed_tensors(spec, names),
-        [&](const Checkpoint::Declared& tensor) { return files.contains(tensor.name); });
+        needed_tensors(spec, names), [&](const Checkpoint::Declared& tensor) {
+          return files.contains(tensor.name) || quantized.has(files, tensor.name);
+        });
   });
 }
 

@@ -26,10 +26,10 @@ void read_gguf_layout(const JsonObject& config, ModelSpec& spec);
 GenerationDefaults read_generation(const ModelStore& store, ModelSpec& spec,
                                    Problems* problems = nullptr);
 
-// The candidate of whose tensors the checkpoint has most; the first one of several. REQUIRES: there
-// is a candidate.
+// The candidate of whose tensors the checkpoint has most, plain or quantized; the first one of
+// several. REQUIRES: there is a candidate.
 TensorNames choose_names(const std::vector<TensorNames>& candidates, const ModelSpec& spec,
-                         const Checkpoint& files);
+                         const Checkpoint& files, const QuantizedWeights& quantized);
 
 // Decides as transformers does which tensors a model with tied embeddings uses: a stored output
 // that differs from the embedding is used as it is, and an output without an embedding serves as

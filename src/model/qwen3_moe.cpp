@@ -57,10 +57,12 @@ void read_qwen3_moe(const JsonObject& config, ModelSpec& spec, std::vector<Tenso
 
 void read_qwen3_vl_moe_wrapper(const JsonObject& config, ModelSpec& spec,
                                std::vector<TensorNames>& names) {
-  ExpertNaming naming = stacked({});
-  naming.storage = ExpertStorage::kStackedColumns;
-  read_wrapped(config, {.read_text = read_vl_text, .parts = {"visual."}, .experts = naming}, spec,
-               names);
+  ExpertNaming published = stacked({});
+  published.storage = ExpertStorage::kStackedColumns;
+  read_wrapped(
+      config,
+      {.read_text = read_vl_text, .parts = {"visual."}, .experts = {published, ExpertNaming()}},
+      spec, names);
 }
 
 }  // namespace pagedinfer

@@ -58,15 +58,18 @@ void read_wrapped(const JsonObject& config, const Wrapper& wrapper, ModelSpec& s
   read_eos_tokens(text, spec);
   names.clear();
   for (const Prefixes& place : kPlaces) {
-    names.push_back(usual_names(place.root, place.output, spec));
-    if (spec.experts.count > 0) {
-      add_expert_names(place.root, wrapper.experts, spec, names.back());
-    }
+    TensorNames usual = usual_names(place.root, place.output, spec);
     for (const std::string_view part : wrapper.parts) {
-      names.back().unused.push_back(fmt::format("{}{}", place.parts, part));
+      usual.unused.push_back(fmt::format("{}{}", place.parts, part));
+    }
+    if (wrapper.experts.empty()) names.push_back(usual);
+    for (const ExpertNaming& naming : wrapper.experts) {
+      names.push_back(usual);
+      add_expert_names(place.root, naming, spec, names.back());
     }
   }
-  std::swap(names.front(), names[static_cast<size_t>(wrapper.published)]);
+  const size_t of_place = std::max<size_t>(1, wrapper.experts.size());
+  std::swap(names.front(), names[static_cast<size_t>(wrapper.published) * of_place]);
 }
 
 }  // namespace pagedinfer

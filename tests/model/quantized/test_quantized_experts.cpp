@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/inspect.h"
 #include "tests/support/changed_checkpoint.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/support.h"
@@ -90,4 +91,29 @@ TEST_CASE("an expert of which one matrix alone is quantized has gate and up in o
       }
     }
   }
+}
+
+TEST_CASE("quantized experts of a Qwen 3 VL MoE may have tensors of their own") {
+  const std::string original = source_dir() + "/tests/data/quantized/gptq-4-experts";
+  const TempDir dir;
+  std::string text = read_file(original + "/config.json");
+  text.insert(text.find('{') + 1, R"("rope_theta": 10000.0,)");  // the other default
+  write_file(dir / "config.json",
+             fmt::format(R"({{"architectures": ["Qwen3VLMoeForConditionalGeneration"],
+                 "quantization_config": {{"quant_method": "gptq", "bits": 4, "group_size": 32,
+                 "sym": false}}, "text_config": {}}})",
+                         text));
+  Entries entries;
+  for (const auto& [name, entry] : read_entries(original)) {
+    const bool is_inside = name.starts_with("model.");
+    entries[is_inside ? "model.language_model" + name.substr(5) : name] = entry;
+  }
+  write_file(dir / "model.safetensors", safetensors_of(entries));
+  for (const Quantization quantize : {Quantization::kNone, Quantization::kCodes}) {
+    CHECK(logits_of_checkpoint(dir.path(), DType::kBF16, quantize) ==
+          logits_of_checkpoint(original, DType::kBF16, quantize));
+  }
+  Problems problems;
+  static_cast<void>(inspect_model(dir.path(), WeightSource::kFiles, problems));
+  CHECK(problems.all().empty());
 }
