@@ -21,8 +21,13 @@ void read_experts(const JsonObject& config, const ExpertFields& fields, ModelSpe
         [&] { value = static_cast<int>(config.find_integer(key, 1, max).value_or(otherwise)); });
     return value;
   };
+  // transformers reads either of its names, and saves a model by the one or the other.
+  constexpr std::string_view kNames[] = {"num_experts", "num_local_experts"};
+  const std::string_view other = kNames[fields.count_key == kNames[0] ? 1 : 0];
+  const bool is_other = config.has(other) && !config.has(fields.count_key);
+  const std::string_view count_key = is_other ? other : fields.count_key;
   ExpertsSpec& experts = spec.experts;
-  experts.count = size(fields.count_key, fields.count, kMaxExperts);
+  experts.count = size(count_key, fields.count, kMaxExperts);
   experts.per_token = size("num_experts_per_tok", fields.per_token, kMaxExperts);
   experts.width =
       fields.width == 0 ? spec.intermediate : size(fields.width_key, fields.width, kMaxExpertWidth);
@@ -32,8 +37,7 @@ void read_experts(const JsonObject& config, const ExpertFields& fields, ModelSpe
     experts.per_token = experts.count;
   }
   if (experts.count * std::ssize(spec.layers) > kMaxAllExperts) {
-    config.complain(fields.count_key,
-                    fmt::format("{} in {} layers", experts.count, spec.layers.size()),
+    config.complain(count_key, fmt::format("{} in {} layers", experts.count, spec.layers.size()),
                     fmt::format("at most {} together", kMaxAllExperts));
     experts.count = 0;
   }

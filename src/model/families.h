@@ -98,7 +98,7 @@ struct ExpertFields {
   int width = 0;  // 0: the width of the MLP
 };
 
-// Reads how many experts all layers have, how many of them a token has
+// Reads how many experts all layers have, by either name, how many of them a token has
 // ("num_experts_per_tok") and their width. Complains if there are fewer than a token needs.
 void read_experts(const JsonObject& config, const ExpertFields& fields, ModelSpec& spec);
 

@@ -8,15 +8,12 @@ namespace pagedinfer {
 namespace {
 
 void read(const JsonObject& config, const ConfigDefaults& defaults, double theta,
-          ExpertFields fields, ModelSpec& spec) {
+          const ExpertFields& fields, ModelSpec& spec) {
   read_sizes(config, defaults, spec);
   expect_activation(config, "hidden_act", Activation::kSilu);
   read_attention_bias(config, spec);
   spec.qk_norm = QkNorm::kHeads;
   read_rope(config, {.theta = theta}, spec);
-  // What transformers 5 calls the number of experts when it saves a model.
-  constexpr std::string_view kOther = "num_local_experts";
-  if (config.has(kOther) && !config.has(fields.count_key)) fields.count_key = kOther;
   read_experts(config, fields, spec);
   read_sparse_layers(config, spec);
 }

@@ -112,7 +112,7 @@ TEST_CASE("layers have experts as decoder_sparse_step and mlp_only_layers say") 
   CHECK(layers(R"(, "mlp_only_layers": null)").size() == 6);
 }
 
-TEST_CASE("the number of experts may have the name that transformers saves it by") {
+TEST_CASE("the number of experts may have either name that transformers reads it by") {
   const auto count = [](const std::string& fields) {
     return open_experts(kQwen3Moe,
                         R"(, "num_experts_per_tok": 2, "moe_intermediate_size": 9)" + fields)
@@ -121,6 +121,8 @@ TEST_CASE("the number of experts may have the name that transformers saves it by
   CHECK(count(R"(, "num_local_experts": 7)") == 7);
   CHECK(count(R"(, "num_experts": 5, "num_local_experts": 7)") == 5);
   CHECK(count("") == 128);
+  CHECK(open_experts("OlmoeForCausalLM", R"(, "num_local_experts": 9)").spec.experts.count == 9);
+  CHECK(open_experts("MixtralForCausalLM", R"(, "num_experts": 9)").spec.experts.count == 9);
 }
 
 TEST_CASE("families differ in how the weights of experts are normalized") {
