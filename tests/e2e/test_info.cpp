@@ -88,6 +88,17 @@ TEST_CASE("info says how a checkpoint is quantized, and a run computes it") {
   }
 }
 
+TEST_CASE("info tells the width of an MLP where a layer has one") {
+  for (const TinyFamily& family : tiny_expert_families(9, 2)) {
+    CAPTURE(family.architecture);
+    const TinyModel model({.family = family});
+    const std::string text = info({"--model", model.dir()}).out;
+    CHECK(text.find("experts         ") != std::string::npos);
+    const bool has_mlp = family.architecture == "Qwen3MoeForCausalLM";  // in one of two layers
+    CHECK((text.find(" in the MLP") != std::string::npos) == has_mlp);
+  }
+}
+
 TEST_CASE("info lists every reason why a run refuses a model, and the run points to info") {
   const TinyModel files(
       {.family = {.architecture = "PhimoeForCausalLM", .fields = R"(, "num_local_experts": 8,
