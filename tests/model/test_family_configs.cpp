@@ -152,6 +152,16 @@ TEST_CASE("a Qwen has windows only if use_sliding_window is true, and then in it
   }
 }
 
+TEST_CASE("a Qwen 2 MoE has windows in every second one of its lower layers") {
+  const auto of = [](const char* fields) {
+    return windows(spec_of("Qwen2MoeForCausalLM", fields));
+  };
+  CHECK(of(R"(, "sliding_window": 5)") == Ints{0, 0, 0, 0});
+  CHECK(of(R"(, "use_sliding_window": true, "sliding_window": 5)") == Ints{5, 0, 5, 0});
+  CHECK(of(R"(, "use_sliding_window": true, "max_window_layers": 2)") == Ints{4096, 0, 0, 0});
+  CHECK(of(R"(, "use_sliding_window": true, "max_window_layers": 0)") == Ints{0, 0, 0, 0});
+}
+
 TEST_CASE("a Mistral has windows in the layers that it names, else in every layer or in none") {
   CHECK(windows(spec_of(kMistral, R"(, "sliding_window": 9)")) == Ints{9, 9, 9, 9});
   CHECK(windows(spec_of(kMistral, R"(, "sliding_window": null)")) == Ints{0, 0, 0, 0});
