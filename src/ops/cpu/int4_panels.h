@@ -66,6 +66,7 @@ struct Int4Block {
   CodePanel panel;
   const uint8_t* codes;
   int64_t group_bytes, block_bytes;  // from group to group; of a whole block
+  int64_t side_bytes;                // that follow the codes of a group or super-block
   // What lies so much further on is prefetched: whole blocks of at least 16 KiB, or whole groups of
   // at least 8.
   int64_t distance, soon;
@@ -92,6 +93,7 @@ struct Int4Block {
     const int left = all_columns - k;
     group = header.group;
     group_bytes = int4_group_bytes(header);
+    side_bytes = int4_side_bytes(header);
     codes = panel.begin + k / group * group_bytes;
     block_bytes = kInt8Group / group * group_bytes;
     distance = in_wholes(16 << 10, block_bytes);
@@ -102,7 +104,6 @@ struct Int4Block {
     is_super_block = header.sub_group > 0;
     has_minima = header.has_minima;
     if (is_super_block) return widen_super_block(header);
-    const int64_t side_bytes = int4_side_bytes(header);
     for (int i = 0; i < groups; ++i) {
       const uint8_t* const side =
           codes + i * group_bytes + bytes_of_codes(header.values, columns_of(i));
@@ -123,7 +124,6 @@ struct Int4Block {
     groups = kInt8Group / group;
     group_bytes = bytes_of_codes(header.values, group);
     const uint8_t* side = codes + groups * group_bytes;
-    prefetch(side, int4_side_bytes(header));
     for (int i = 0; i <= (has_minima ? 1 : 0); ++i) {
       widen_scales(header.scales, side, scales[i]);
       side += kInt8Panel * size_of_scale(header.scales);
@@ -146,6 +146,8 @@ struct Int4Block {
     const auto* const ahead = (const char*)panel.ahead_of(from, distance);
     for (int64_t at = 0; at < count; at += 64) _mm_prefetch(ahead + at, _MM_HINT_T1);
   }
+  // After the codes, so that memory is read in order.
+  FORCE_INLINE void prefetch_side() const { prefetch(codes + groups * group_bytes, side_bytes); }
   void set_zeros(int zero) {
     for (auto& of_group : zeros) {
       for (int32_t& of_output : of_group) of_output = zero;

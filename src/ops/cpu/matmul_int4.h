@@ -88,8 +88,6 @@ struct Int4Tiles {
     total += output;
     unrolled<kRows * kInt4Vectors>(
         [&]<int i>() INLINE_LAMBDA { store_native(part + i * kNativeLanes, Native{}); });
-    unrolled<kRows * kInt4Vectors>(
-        [&]<int i>() INLINE_LAMBDA { store_native(part + i * kNativeLanes, Native{}); });
     for (int g = 0; g < block.groups; ++g, w += group_bytes) {
       NativeCodes sum[kRows][kInt4Vectors];
       begin_sums<kRows>(block, g, output, sums, sum);
@@ -249,6 +247,7 @@ struct Int4Tiles {
           tile<Codes, kRows>(input, at + first, block, w, group_bytes, output, prefetches, part,
                              total + first * kInt8Panel);
         });
+        if (i == 0 && block.is_super_block) block.prefetch_side();
       }
     }
   }
