@@ -72,8 +72,10 @@ struct Int4Block {
   int64_t distance, soon;
   int group, groups;                // columns of a group, and how many there are
   int columns;                      // of all groups, padded
+  int zero;                         // of all columns, unless has_zeros
   bool is_first;                    // the totals begin at +0
   bool is_near = false;             // of MatmulArgs
+  bool has_zeros;                   // else all are `zero`, and only AMX reads `zeros`
   bool is_super_block, has_minima;  // then scales[0] and [1] are those of it and of its minima
   static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
@@ -103,6 +105,7 @@ struct Int4Block {
     is_first = k == 0;
     is_super_block = header.sub_group > 0;
     has_minima = header.has_minima;
+    has_zeros = header.has_zeros;
     if (is_super_block) return widen_super_block(header);
     for (int i = 0; i < groups; ++i) {
       const uint8_t* const side =
@@ -114,7 +117,7 @@ struct Int4Block {
         widen_scales(header.scales, side + kInt8Panel * size_of_scale(header.scales),
                      scales[kMinima + i]);
       }
-      if (!header.has_zeros) continue;
+      if (!has_zeros) continue;
       const uint8_t* const bytes = side + kInt8Panel * size_of_scale(header.scales);
       for (int j = 0; j < kInt8Panel; j += 16) store(zeros[i] + j, load_bytes(bytes + j));
     }
@@ -148,9 +151,9 @@ struct Int4Block {
   }
   // After the codes, so that memory is read in order.
   FORCE_INLINE void prefetch_side() const { prefetch(codes + groups * group_bytes, side_bytes); }
-  void set_zeros(int zero) {
+  void set_zeros(int number) {
     for (auto& of_group : zeros) {
-      for (int32_t& of_output : of_group) of_output = zero;
+      for (int32_t& of_output : of_group) of_output = number;
     }
   }
 };
@@ -173,7 +176,7 @@ void multiply_int4_panels(const MatmulArgs& args) {
   alignas(64) float total[kInt8RowBlock * kInt8Panel];
   Int4Block block;
   block.is_near = args.near_prefetch;
-  if (!header.has_zeros) block.set_zeros(zero_of(header));
+  block.zero = zero_of(header);
   for (int row = args.first_row; row < args.last_row; row += kInt8RowBlock) {
     const int left = args.last_row - row, rows = left < kInt8RowBlock ? left : kInt8RowBlock;
     for (int n = args.first; n < args.last; n += kInt8Panel) {

@@ -125,6 +125,13 @@ struct Int4Tiles {
   static FORCE_INLINE void begin_sums(const Int4Block& block, int g, int output,
                                       const int32_t* sums,
                                       NativeCodes (&sum)[kRows][kInt4Vectors]) {
+    if (!block.has_zeros) {
+      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+        const NativeCodes begin = block.zero * sums[m * kNumSums + g] - NativeCodes{};
+        unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA { sum[m][v] = begin; });
+      });
+      return;
+    }
     unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
       const NativeCodes zeros = load_words_of(block.zeros[g] + output + v * kNativeLanes);
       unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
