@@ -68,6 +68,14 @@ FORCE_INLINE NativeCodes multiply_words(NativeCodes a, NativeCodes b) {
 #endif
 }
 
+FORCE_INLINE void add_words(NativeCodes& sum, NativeCodes a, NativeCodes b) {
+#if defined(__AVX512VNNI__)
+  asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+#else
+  sum += multiply_words(a, b);
+#endif
+}
+
 // Two integers of 16 bits in a lane for multiply_words.
 FORCE_INLINE int32_t pair_of(const int32_t* two) {
   return (two[0] & 0xffff) | (int32_t)((uint32_t)two[1] << 16);

@@ -77,11 +77,16 @@ struct Int4Block {
   bool is_near = false;             // of MatmulArgs
   bool has_zeros;                   // else all are `zero`, and only AMX reads `zeros`
   bool is_super_block, has_minima;  // then scales[0] and [1] are those of it and of its minima
+  // The sums of a sub-block's codes less kMiddle fit into 16 bits. Then sub-scales are words too,
+  // with zeros above them.
+  bool has_short_sums;
+  static constexpr int kMiddle = 8;
   static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
-  alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];  // two of 16 bits in each
+  alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];       // two of 16 bits in each
+  alignas(64) int32_t scale_pairs[kMaxCodeGroups / 2][kInt8Panel];  // with has_short_sums
 
   static int64_t in_wholes(int64_t min, int64_t whole) { return (min + whole - 1) / whole * whole; }
   // Columns of a group, of which the last one may have fewer.
@@ -106,6 +111,8 @@ struct Int4Block {
     is_super_block = header.sub_group > 0;
     has_minima = header.has_minima;
     has_zeros = header.has_zeros;
+    has_short_sums = header.values == CodeValues::kUniform && header.sub_group == 32 &&
+                     has_minima && header.zero == 0;
     if (is_super_block) return widen_super_block(header);
     for (int i = 0; i < groups; ++i) {
       const uint8_t* const side =
@@ -136,11 +143,24 @@ struct Int4Block {
         store(sub_scales[i] + j, load_signed_bytes(side + j));
       }
     }
+    if (has_short_sums) shorten_scales();
     if (!has_minima) return;
     for (int i = 0; i < groups / 2; ++i, side += 2 * kInt8Panel) {
       for (int j = 0; j < kInt8Panel; j += 16) {
         store(minima[i] + j,
               load_bytes(side + j) + shift_left<16>(load_bytes(side + kInt8Panel + j)));
+      }
+    }
+  }
+  void shorten_scales() {
+    const i32x16 word = broadcast(0xffff);
+    for (int i = 0; i < groups; i += 2) {
+      for (int j = 0; j < kInt8Panel; j += 16) {
+        const i32x16 first = load(sub_scales[i] + j) & word;
+        const i32x16 second = load(sub_scales[i + 1] + j) & word;
+        store(sub_scales[i] + j, first);
+        store(sub_scales[i + 1] + j, second);
+        store(scale_pairs[i / 2] + j, first + shift_left<16>(second));
       }
     }
   }

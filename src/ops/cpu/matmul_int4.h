@@ -126,8 +126,9 @@ struct Int4Tiles {
                                       const int32_t* sums,
                                       NativeCodes (&sum)[kRows][kInt4Vectors]) {
     if (!block.has_zeros) {
+      const int32_t zero = block.has_short_sums ? Int4Block::kMiddle : block.zero;
       unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        const NativeCodes begin = block.zero * sums[m * kNumSums + g] - NativeCodes{};
+        const NativeCodes begin = zero * sums[m * kNumSums + g] - NativeCodes{};
         unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA { sum[m][v] = begin; });
       });
       return;
@@ -140,22 +141,33 @@ struct Int4Tiles {
     });
   }
 
-  // Adds the sums of a group to the parts. Those of a super-block are integers. `sums`: minus the
+  // Adds the sums of a sub-block, times its scales, to the parts, which are integers.
+  template <int kRows, bool kShort>
+  static FORCE_INLINE void add_sub_block(const Int4Block& block, int g, int output,
+                                         const NativeCodes (&sum)[kRows][kInt4Vectors],
+                                         float* part) {
+    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+      const NativeCodes scale = load_words_of(block.sub_scales[g] + output + v * kNativeLanes);
+      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+        auto* const to = (int32_t*)part + m * kInt4Outputs + v * kNativeLanes;
+        NativeCodes of_part = load_words_of(to);
+        if constexpr (kShort) {
+          add_words(of_part, scale, sum[m][v]);
+        } else {
+          of_part += sum[m][v] * scale;
+        }
+        *(i32x16::InMemory*)to = of_part;
+      });
+    });
+  }
+  // Adds the sums of a group to the parts. `sums`: minus the
   // sums of the group's inputs.
   template <int kRows>
   static FORCE_INLINE void add_group(const Int4Block& block, int g, int output, const int32_t* sums,
                                      const NativeCodes (&sum)[kRows][kInt4Vectors], float* part) {
     if (block.is_super_block) {
-      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-        const NativeCodes sub_scale =
-            load_words_of(block.sub_scales[g] + output + v * kNativeLanes);
-        unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-          auto* const to = (int32_t*)part + m * kInt4Outputs + v * kNativeLanes;
-          const NativeCodes scaled = sum[m][v] * sub_scale;
-          *(i32x16::InMemory*)to = load_words_of(to) + scaled;
-        });
-      });
-      return;
+      return block.has_short_sums ? add_sub_block<kRows, true>(block, g, output, sum, part)
+                                  : add_sub_block<kRows, false>(block, g, output, sum, part);
     }
     unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
       const Native scale = load_native(block.scales[g] + output + v * kNativeLanes);
@@ -192,16 +204,35 @@ struct Int4Tiles {
   static FORCE_INLINE void end_super_block(const Int4Input& input, int64_t at,
                                            const Int4Block& block, int output, const float* part,
                                            float* total) {
-    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-      const int of_vector = output + v * kNativeLanes;
-      const Native scale = load_native(block.scales[0] + of_vector);
-      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        const NativeCodes sum =
-            load_words_of((const int32_t*)part + m * kInt4Outputs + v * kNativeLanes);
+    if (!block.has_minima) {
+      end_super_block<kRows, 0, false>(input, at, block, output, part, total);
+    } else if (block.has_short_sums) {
+      end_super_block<kRows, 4, true>(input, at, block, output, part, total);
+    } else if (block.groups == 8) {
+      end_super_block<kRows, 4, false>(input, at, block, output, part, total);
+    } else {
+      end_super_block<kRows, 8, false>(input, at, block, output, part, total);
+    }
+  }
+  template <int kRows, int kPairs, bool kShort>
+  static FORCE_INLINE void end_super_block(const Int4Input& input, int64_t at,
+                                           const Int4Block& block, int output, const float* part,
+                                           float* total) {
+    unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+      const int32_t* const sums = input.sums + (at + m) * kNumSums + sums_at(block.group);
+      NativeCodes pairs[kPairs + 1];
+      for (int i = 0; i < kPairs; ++i) pairs[i] = pair_of(sums + 2 * i) - NativeCodes{};
+      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+        const int of_vector = output + v * kNativeLanes;
+        const auto* const of_codes = (const int32_t*)part + m * kInt4Outputs + v * kNativeLanes;
+        NativeCodes sum = load_words_of(of_codes);
+        if constexpr (kShort) {
+          sum -= Int4Block::kMiddle * sum_of_pairs<kPairs>(block.scale_pairs, of_vector, pairs);
+        }
+        const Native scale = load_native(block.scales[0] + of_vector);
         Native scaled = fma_native(__builtin_convertvector(sum, Native), scale, Native{});
-        if (block.has_minima) {
-          const NativeCodes of_minima =
-              sum_of_minima(input.sums + (at + m) * kNumSums, block, of_vector);
+        if constexpr (kPairs > 0) {
+          const NativeCodes of_minima = sum_of_pairs<kPairs>(block.minima, of_vector, pairs);
           scaled = fma_native(__builtin_convertvector(of_minima, Native),
                               load_native(block.scales[1] + of_vector), scaled);
         }
@@ -220,14 +251,13 @@ struct Int4Tiles {
   static FORCE_INLINE NativeCodes load_words_of(const int32_t* from) {
     return load_codes((const uint8_t*)from);
   }
-  // Sub-minima times minus the sums of their inputs. `sums`: of a row of the input.
-  static FORCE_INLINE NativeCodes sum_of_minima(const int32_t* sums, const Int4Block& block,
-                                                int output) {
-    sums += sums_at(block.group);
+  // Sub-minima or sub-scales times minus the sums of their inputs.
+  template <int kPairs>
+  static FORCE_INLINE NativeCodes sum_of_pairs(const int32_t (*of_block)[kInt8Panel], int output,
+                                               const NativeCodes* sums) {
     NativeCodes sum = {};
-    for (int i = 0; i < block.groups / 2; ++i) {
-      sum += multiply_words(load_words_of(block.minima[i] + output),
-                            pair_of(sums + 2 * i) - NativeCodes{});
+    for (int i = 0; i < kPairs; ++i) {
+      add_words(sum, load_words_of(of_block[i] + output), sums[i]);
     }
     return sum;
   }
