@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <random>
 #include <string>
 #include <utility>
@@ -43,6 +44,17 @@ Entry words_of(int64_t rows, int64_t cols, const Number& number,
   return entry_of("I32", {rows, cols / 8}, words);
 }
 
+// Less 1 at each place of each word, with borrow.
+Entry less_one(Entry words) {
+  for (size_t i = 0; i < words.bytes.size(); i += sizeof(uint32_t)) {
+    uint32_t word;
+    std::memcpy(&word, words.bytes.data() + i, sizeof word);
+    word -= 0x11111111;
+    std::memcpy(words.bytes.data() + i, &word, sizeof word);
+  }
+  return words;
+}
+
 struct DrawnCodes {
   DrawnCodes(int64_t size, bool with_zeros, bool with_order, std::mt19937& random)
       : groups(size > 0 ? kCols / size : 1),
@@ -51,7 +63,7 @@ struct DrawnCodes {
         scales(zeros.size()),
         group_of(kCols) {
     for (uint8_t& code : codes) code = random() % 16;
-    for (uint8_t& zero : zeros) zero = with_zeros ? 1 + random() % 15 : 8;
+    for (uint8_t& zero : zeros) zero = with_zeros ? random() % 16 : 8;
     for (float& scale : scales) scale = static_cast<float>(1 + random() % 31) / 64;
     for (int64_t c = 0; c < kCols; ++c) group_of[c] = static_cast<int32_t>(c * groups / kCols);
     if (with_order) std::ranges::shuffle(group_of, random);
@@ -119,8 +131,7 @@ Entries tensors_of(const std::string& method, const DrawnCodes& m, bool with_zer
       }
     }
     found["m.qweight"] = entry_of("I32", {kCols / 8, kRows}, words);
-    found["m.qzeros"] =
-        words_of(m.groups, kRows, [&](int64_t group, int64_t row) { return zero(group, row) - 1; });
+    found["m.qzeros"] = less_one(words_of(m.groups, kRows, zero));
     found["m.scales"] = m.stored_scales(true);
     if (with_order) found["m.g_idx"] = entry_of("I32", {kCols}, m.group_of);
   } else {
