@@ -88,6 +88,7 @@ void CpuGatedMatmul::run(Tensor x, const GatedProducts& products, Tensor next, T
                         .last = last,
                         .after = after,
                         .near_prefetch = state_.options.near_prefetch,
+                        .tall_tiles = state_.options.tall_tiles,
                         .scratch = scratch});
     };
     const auto add_bias = [&](const Tensor& bias, float* y) {

@@ -33,7 +33,7 @@ struct CpuOptions {
   // upload_matrix() copies bfloat16 weights into the order in which products read them fastest.
   // REQUIRES: can_pack().
   bool packs_weights = false;
-  bool tall_tiles = prefers_tall_tiles();        // of products with weights that are packed so
+  bool tall_tiles = prefers_tall_tiles();        // of products with packed weights or codes
   bool near_prefetch = prefers_near_prefetch();  // of products with codes
   CpuList cpus = {};  // thread i runs on the i-th only, but the first on any; empty: anywhere
   AttentionShape attention = {};  // of all steps, for DeviceMemory::thread_bytes()

@@ -70,12 +70,12 @@ struct Int4Block {
   // What lies so much further on is prefetched: whole blocks of at least 16 KiB, or whole groups of
   // at least 8.
   int64_t distance, soon;
-  int group, groups;                // columns of a group, and how many there are
-  int columns;                      // of all groups, padded
-  int zero;                         // of all columns, unless has_zeros
-  bool is_first;                    // the totals begin at +0
-  bool is_near = false;             // of MatmulArgs
-  bool has_zeros;                   // else all are `zero`, and only AMX reads `zeros`
+  int group, groups;                      // columns of a group, and how many there are
+  int columns;                            // of all groups, padded
+  int zero;                               // of all columns, unless has_zeros
+  bool is_first;                          // the totals begin at +0
+  bool is_near = false, is_tall = false;  // of MatmulArgs
+  bool has_zeros;                         // else all are `zero`, and only AMX reads `zeros`
   bool is_super_block, has_minima;  // then scales[0] and [1] are those of it and of its minima
   // The sums of a sub-block's codes less kMiddle fit into 16 bits. Then sub-scales are words too,
   // with zeros above them.
@@ -196,6 +196,7 @@ void multiply_int4_panels(const MatmulArgs& args) {
   alignas(64) float total[kInt8RowBlock * kInt8Panel];
   Int4Block block;
   block.is_near = args.near_prefetch;
+  block.is_tall = args.tall_tiles;
   block.zero = zero_of(header);
   for (int row = args.first_row; row < args.last_row; row += kInt8RowBlock) {
     const int left = args.last_row - row, rows = left < kInt8RowBlock ? left : kInt8RowBlock;

@@ -14,10 +14,11 @@ constexpr int kInt4Rows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 4 : 2;
 constexpr int kInt4Vectors = kNativeLanes == 16 ? 4 : 2;
 constexpr int kInt4Outputs = kInt4Vectors * kNativeLanes;  // of a tile
 // Rows from which codes become bytes first. The shift and the table cost instructions that
-// multiply too where there is no room beside them.
-constexpr int unpacked_rows(CodeValues values) {
+// multiply too where there is no room beside them: `is_tall` is CpuOptions::tall_tiles.
+constexpr int unpacked_rows(CodeValues values, bool is_tall) {
   if (kNativeLanes < 16) return 1;
-  return bits_of(values) > 4 ? 2 * kInt4Rows + 1 : 16 * kInt4Rows;
+  if (bits_of(values) > 4) return 2 * kInt4Rows + 1;
+  return (is_tall ? 3 : 16) * kInt4Rows + 1;
 }
 
 // Weights of a tile: eight columns of its outputs, the first and the second half apart.
@@ -294,8 +295,8 @@ struct Int4Tiles {
                        float* total) {
     constexpr bool kIsBytes = kValues == CodeValues::kBytes;
     constexpr int kEightBytes = bytes_of_eight(kValues);
-    if constexpr (kIsBytes || unpacked_rows(kValues) > 1) {
-      if (kIsBytes || rows < unpacked_rows(kValues)) {
+    if constexpr (kIsBytes || kNativeLanes == 16) {
+      if (kIsBytes || rows < unpacked_rows(kValues, block.is_tall)) {
         return multiply_rows<PackedCodes<kValues>>(input, at, rows, block, block.codes,
                                                    block.group_bytes, kEightBytes, total);
       }

@@ -113,6 +113,8 @@ std::vector<float> multiply_int4(const ProductKernels& kernels, const Int4Case& 
                         .last_row = last_row,
                         .first = first,
                         .last = last,
+                        .near_prefetch = c.rows % 4 < 2,
+                        .tall_tiles = c.rows % 2 == 1,
                         .scratch = scratch.data(),
                         .streams_y = n % 2 == 0});
       first = last;
