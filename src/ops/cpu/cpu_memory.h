@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ops/cpu/cpu_arithmetic.h"
@@ -52,6 +53,9 @@ class CpuMemory final : public DeviceMemory {
   CpuArithmetic& arithmetic_;
   CpuSteps& steps_;
   std::vector<HostMemory> permanent_;
+  std::vector<HostMemory> regions_;  // of packed weights
+  std::span<char> room_;             // of the last region
+  int64_t taken_of_regions_ = 0;
   HostMemory kv_;                // the piece that caches lie in
   int64_t kv_used_ = 0;          // of it
   int64_t first_positions_ = 0;  // of a cache: made present before they are used

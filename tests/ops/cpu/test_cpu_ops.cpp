@@ -5,6 +5,9 @@
 #include <atomic>
 #include <cstring>
 #include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/error.h"
 #include "core/float16.h"
@@ -193,6 +196,34 @@ TEST_CASE("a matrix whose rows are computed becomes what an upload of its number
     }
     for (const auto& times : times_read) REQUIRE(times == 4);
   }
+}
+
+TEST_CASE(
+    "packed matrices follow one another, and those that begin a region keep the others' bytes") {
+  const auto ops = make_cpu_ops({});
+  DeviceMemory& memory = ops->memory();
+  Random random{5};
+  const Matrix small(random, DType::kF32, 70, 130), large(random, DType::kF32, 3000, 5000);
+  const auto bytes_of = [&](const Matrix& m) {
+    return static_cast<size_t>(memory.matrix_bytes(m.tensor, DType::kI8));
+  };
+  const auto begin_of = [](const Tensor& t) { return static_cast<const char*>(t.data); };
+  const Tensor first = memory.upload_matrix(small.tensor, DType::kI8);
+  const std::string packed(begin_of(first), bytes_of(small));
+  const auto to_next = static_cast<int64_t>((packed.size() + 63) / 64 * 64);
+  std::vector<Tensor> all = {first, memory.upload_matrix(small.tensor, DType::kI8)};
+  CHECK(begin_of(all[1]) - begin_of(first) == to_next);
+  // 15 MB each: four fill a region.
+  for (int i = 0; i < 5; ++i) {
+    memory.upload_matrix(large.tensor, DType::kI8);
+    all.push_back(memory.upload_matrix(small.tensor, DType::kI8));
+  }
+  for (const Tensor& matrix : all) {
+    CHECK(reinterpret_cast<uintptr_t>(matrix.data) % 64 == 0);
+    CHECK(packed == std::string_view(begin_of(matrix), packed.size()));
+  }
+  CHECK(memory.held_bytes() >=
+        static_cast<int64_t>(all.size() * packed.size() + 5 * bytes_of(large)));
 }
 
 TEST_CASE("an uploaded sum is host + scale * (b a), rounded once, on each instruction set") {
