@@ -63,11 +63,19 @@ struct TilePrefetches {
   int64_t distance;
   int eight_bytes, first_line, lines;
   bool to_first_level;
+  bool near_too;  // also what is read kNear bytes later, from the second level to the first one
+  static constexpr int64_t kNear = 2 << 10;
 
   FORCE_INLINE void fetch(const uint8_t* ahead) const {
     const auto* const at = (const char*)ahead;
     if (to_first_level) {
       for (int i = 0; i < lines; ++i) _mm_prefetch(at + i * 64, _MM_HINT_T0);
+    } else if (near_too) {
+      const auto* const near = at - distance + kNear;
+      for (int i = 0; i < lines; ++i) {
+        _mm_prefetch(at + i * 64, _MM_HINT_T1);
+        _mm_prefetch(near + i * 64, _MM_HINT_T0);
+      }
     } else {
       for (int i = 0; i < lines; ++i) _mm_prefetch(at + i * 64, _MM_HINT_T1);
     }
@@ -279,8 +287,12 @@ struct Int4Tiles {
       for (int t = 0; t < tiles; ++t, ++i) {
         const int first = rows * t / tiles, last = rows * (t + 1) / tiles;
         const int line = lines * i / all;
-        const TilePrefetches prefetches = {distance, eight_bytes, line,
-                                           lines * (i + 1) / all - line, block.is_near};
+        const TilePrefetches prefetches = {.distance = distance,
+                                           .eight_bytes = eight_bytes,
+                                           .first_line = line,
+                                           .lines = lines * (i + 1) / all - line,
+                                           .to_first_level = block.is_near,
+                                           .near_too = all == 1 && !block.is_super_block};
         with_rows<kInt4Rows>(last - first, [&]<int kRows>() {
           tile<Codes, kRows>(input, at + first, block, w, group_bytes, output, prefetches, part,
                              total + first * kInt8Panel);
