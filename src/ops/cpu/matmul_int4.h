@@ -66,12 +66,13 @@ struct TilePrefetches {
   bool near_too;  // also what is read kNear bytes later, from the second level to the first one
   static constexpr int64_t kNear = 2 << 10;
 
-  FORCE_INLINE void fetch(const uint8_t* ahead) const {
+  // `codes`: what is read now.
+  FORCE_INLINE void fetch(const uint8_t* ahead, const uint8_t* codes) const {
     const auto* const at = (const char*)ahead;
     if (to_first_level) {
       for (int i = 0; i < lines; ++i) _mm_prefetch(at + i * 64, _MM_HINT_T0);
     } else if (near_too) {
-      const auto* const near = at - distance + kNear;
+      const auto* const near = (const char*)codes + kNear;
       for (int i = 0; i < lines; ++i) {
         _mm_prefetch(at + i * 64, _MM_HINT_T1);
         _mm_prefetch(near + i * 64, _MM_HINT_T0);
@@ -104,7 +105,7 @@ struct Int4Tiles {
       const uint8_t* ahead = block.panel.ahead_of(
           block.codes + g * block.group_bytes + prefetches.first_line * 64, prefetches.distance);
       for (int i = 0; i < block.columns_of(g); i += kInt4Eight, x += kInt4Eight) {
-        prefetches.fetch(ahead);
+        prefetches.fetch(ahead, eight);
         ahead += prefetches.eight_bytes;
         unrolled<2>([&]<int half>() INLINE_LAMBDA {
           NativeCodes weights[kInt4Vectors];
