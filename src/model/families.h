@@ -144,7 +144,8 @@ struct Wrapper {
   bool tied_embeddings = false;
   TextPlace published = TextPlace::kInside;  // where published checkpoints have the text model
   std::vector<std::string_view> parts = {};  // the prefixes of the modules that are not run
-  std::vector<ExpertNaming> experts = {};    // of the text model, if it has any
+  // Of the text model, if it has any: what published checkpoints have, then what others may have.
+  std::vector<ExpertNaming> experts = {ExpertNaming()};
 };
 
 // Reads the text model of `wrapper`. `names` gets all places of the text model, the published one

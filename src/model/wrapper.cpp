@@ -62,14 +62,13 @@ void read_wrapped(const JsonObject& config, const Wrapper& wrapper, ModelSpec& s
     for (const std::string_view part : wrapper.parts) {
       usual.unused.push_back(fmt::format("{}{}", place.parts, part));
     }
-    if (wrapper.experts.empty()) names.push_back(usual);
     for (const ExpertNaming& naming : wrapper.experts) {
       names.push_back(usual);
-      add_expert_names(place.root, naming, spec, names.back());
+      if (spec.experts.count > 0) add_expert_names(place.root, naming, spec, names.back());
     }
   }
-  const size_t of_place = std::max<size_t>(1, wrapper.experts.size());
-  std::swap(names.front(), names[static_cast<size_t>(wrapper.published) * of_place]);
+  const size_t published = static_cast<size_t>(wrapper.published) * wrapper.experts.size();
+  std::swap(names.front(), names[published]);
 }
 
 }  // namespace pagedinfer

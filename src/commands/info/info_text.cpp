@@ -103,8 +103,9 @@ std::string layers_text(const ModelSpec& spec) {
   std::vector<std::string> parts;
   if (!spec.layers.empty()) parts.push_back(std::to_string(spec.layers.size()));
   if (spec.hidden > 0) parts.push_back(fmt::format("of {} channels", spec.hidden));
-  const bool have_mlp = !std::ranges::all_of(spec.layers, &LayerSpec::has_experts);
-  if (spec.intermediate > 0 && (spec.layers.empty() || have_mlp)) {
+  const bool lacks_mlp =
+      !spec.layers.empty() && std::ranges::all_of(spec.layers, &LayerSpec::has_experts);
+  if (spec.intermediate > 0 && !lacks_mlp) {
     parts.push_back(fmt::format("{} in the MLP", spec.intermediate));
   }
   if (std::string windows = windows_text(spec); !windows.empty()) parts.push_back(windows);

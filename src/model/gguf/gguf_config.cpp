@@ -61,7 +61,7 @@ std::vector<float> rope_factors(const GgufFile& file, std::string_view name) {
   return numbers;
 }
 
-// The tokens that are spelled as an end is.
+// The tokens with the text of an end.
 std::vector<int64_t> spelled_ends(const JsonObject& metadata) {
   const std::vector<std::string> tokens = metadata.strings("tokenizer.ggml.tokens");
   const auto find = [&](std::string_view text) { return std::ranges::find(tokens, text); };
@@ -84,16 +84,15 @@ void write_vocabulary(const GgufFile& file, const GgufKeys& keys, JsonWriter& co
   }
   config.field("vocab_size", embedding->shape.front());
   config.field("tie_word_embeddings", tensor_of_file(file, "output.weight") == nullptr);
+  const int64_t last = embedding->shape.front() - 1;
   std::vector<int64_t> ends;
+  const auto add = [&](int64_t token) {
+    if (token <= last && std::ranges::find(ends, token) == ends.end()) ends.push_back(token);
+  };
   for (const char* const key : kGgufEnds) {
-    const auto token = keys.metadata().find_integer(key, 0, embedding->shape.front() - 1);
-    if (token && std::ranges::find(ends, *token) == ends.end()) ends.push_back(*token);
+    if (const auto token = keys.metadata().find_integer(key, 0, last)) add(*token);
   }
-  for (const int64_t token : spelled_ends(keys.metadata())) {
-    if (token < embedding->shape.front() && std::ranges::find(ends, token) == ends.end()) {
-      ends.push_back(token);
-    }
-  }
+  for (const int64_t token : spelled_ends(keys.metadata())) add(token);
   if (!ends.empty()) config.field("eos_token_id", ends);
 }
 
