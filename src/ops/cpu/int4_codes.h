@@ -68,6 +68,7 @@ FORCE_INLINE NativeCodes multiply_words(NativeCodes a, NativeCodes b) {
 #endif
 }
 
+// sum += multiply_words(a, b).
 FORCE_INLINE void add_words(NativeCodes& sum, NativeCodes a, NativeCodes b) {
 #if defined(__AVX512VNNI__)
   asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));

@@ -77,8 +77,8 @@ struct Int4Block {
   bool is_near = false, is_tall = false;  // of MatmulArgs
   bool has_zeros;                         // else all are `zero`, and only AMX reads `zeros`
   bool is_super_block, has_minima;  // then scales[0] and [1] are those of it and of its minima
-  // The sums of a sub-block's codes less kMiddle fit into 16 bits. Then sub-scales are words too,
-  // with zeros above them.
+  // Sums begin at kMiddle as the zero point, so that those of a sub-block fit into 16 bits. Its
+  // sub-scales have 16 bits too, with zeros above them.
   bool has_short_sums;
   static constexpr int kMiddle = 8;
   static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
@@ -169,7 +169,8 @@ struct Int4Block {
     const auto* const ahead = (const char*)panel.ahead_of(from, distance);
     for (int64_t at = 0; at < count; at += 64) _mm_prefetch(ahead + at, _MM_HINT_T1);
   }
-  // After the codes, so that memory is read in order.
+  // Prefetches what follows the codes of a super-block. Call it after its codes were prefetched:
+  // memory is then read in order.
   FORCE_INLINE void prefetch_side() const { prefetch(codes + groups * group_bytes, side_bytes); }
   void set_zeros(int number) {
     for (auto& of_group : zeros) {

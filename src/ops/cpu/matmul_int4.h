@@ -18,7 +18,7 @@ constexpr int kInt4Outputs = kInt4Vectors * kNativeLanes;  // of a tile
 constexpr int unpacked_rows(CodeValues values, bool is_tall) {
   if (kNativeLanes < 16) return 1;
   if (bits_of(values) > 4) return 2 * kInt4Rows + 1;
-  return (is_tall ? 3 : 16) * kInt4Rows + 1;
+  return is_tall ? 3 * kInt4Rows + 1 : 16 * kInt4Rows;
 }
 
 // Weights of a tile: eight columns of its outputs, the first and the second half apart.
@@ -151,7 +151,8 @@ struct Int4Tiles {
     });
   }
 
-  // Adds the sums of a sub-block, times its scales, to the parts, which are integers.
+  // Multiplies the sums of a sub-block by its scales and adds them to the parts, which are
+  // integers.
   template <int kRows, bool kShort>
   static FORCE_INLINE void add_sub_block(const Int4Block& block, int g, int output,
                                          const NativeCodes (&sum)[kRows][kInt4Vectors],
@@ -170,8 +171,7 @@ struct Int4Tiles {
       });
     });
   }
-  // Adds the sums of a group to the parts. `sums`: minus the
-  // sums of the group's inputs.
+  // Adds the sums of a group to the parts. `sums`: minus the sums of the group's inputs.
   template <int kRows>
   static FORCE_INLINE void add_group(const Int4Block& block, int g, int output, const int32_t* sums,
                                      const NativeCodes (&sum)[kRows][kInt4Vectors], float* part) {
@@ -230,7 +230,7 @@ struct Int4Tiles {
                                            float* total) {
     unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
       const int32_t* const sums = input.sums + (at + m) * kNumSums + sums_at(block.group);
-      NativeCodes pairs[kPairs + 1];
+      NativeCodes pairs[kPairs > 0 ? kPairs : 1];
       for (int i = 0; i < kPairs; ++i) pairs[i] = pair_of(sums + 2 * i) - NativeCodes{};
       unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
         const int of_vector = output + v * kNativeLanes;
@@ -261,7 +261,8 @@ struct Int4Tiles {
   static FORCE_INLINE NativeCodes load_words_of(const int32_t* from) {
     return load_codes((const uint8_t*)from);
   }
-  // Sub-minima or sub-scales times minus the sums of their inputs.
+  // Multiplies each sub-minimum, or each sub-scale, by minus the sum of its inputs, and adds the
+  // products. A lane of `of_block` and of `sums` has two of them.
   template <int kPairs>
   static FORCE_INLINE NativeCodes sum_of_pairs(const int32_t (*of_block)[kInt8Panel], int output,
                                                const NativeCodes* sums) {
