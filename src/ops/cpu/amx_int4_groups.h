@@ -12,7 +12,7 @@ namespace {
 struct TileRows {
   const int8_t* numbers;
   int64_t second;       // of Int8Pipeline::Operands
-  const int32_t* sums;  // of Int4Input
+  const int16_t* sums;  // of Int4Input
   const float* scales;
   float* totals;  // (32, 32)
 };

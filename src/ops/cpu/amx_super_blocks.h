@@ -12,15 +12,13 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int kInt8Pairs = kMaxCodeGroups / 2;  // of the sums of a row
-
 // Where the sums of the high bytes go, and then those of the low ones: 32 rows and 32 outputs.
 struct SuperBlockTarget {
   const Int4Block* block;
   int output;  // the first one
   bool is_high;
   const float* row_scales;
-  const int32_t* pairs;  // (32, kInt8Pairs), with minima only
+  const int16_t* of_inputs;  // the sums of the sub-blocks' inputs, with minima only
   int32_t* sums_of_high;
   float* totals;  // (32, 32)
 
@@ -35,8 +33,8 @@ struct SuperBlockTarget {
     } else if (!block->has_minima) {
       add_low<count, 0>(sums, first);
     } else {
-      block->groups == kMaxCodeGroups ? add_low<count, kInt8Pairs>(sums, first)
-                                      : add_low<count, kInt8Pairs / 2>(sums, first);
+      block->groups == kMaxCodeGroups ? add_low<count, kMaxCodeGroups / 2>(sums, first)
+                                      : add_low<count, kMaxCodeGroups / 4>(sums, first);
     }
   }
 
@@ -63,7 +61,7 @@ struct SuperBlockTarget {
           i32x16 of_minima = broadcast(0);
 #pragma GCC unroll 8
           for (int i = 0; i < kPairs; ++i) {
-            const NativeCodes pair = t.pairs[m * kInt8Pairs + i] - NativeCodes{};
+            const NativeCodes pair = repeat_pair(t.of_inputs + m * kNumSums + 2 * i);
             for (int p = 0; p < kParts; ++p) {
               of_minima.part[p] += multiply_words(minima[i].part[p], pair);
             }
@@ -132,9 +130,6 @@ class TileSuperBlocks {
   FORCE_INLINE void multiply(const Int4Block& block, int half, const TileRows& rows,
                              Pipeline& pipeline) {
     NoPrefetcher no_prefetcher;
-    // Those of the rows before are used until these have been multiplied.
-    int32_t* const pairs = pairs_[next_pairs_ ^= 1];
-    if (block.has_minima) pair_sums(rows.sums + sums_at(block.group), pairs);
     for (int i = 0; i < 2; ++i) {
       pipeline.multiply({.x = rows.numbers,
                          .second = rows.second,
@@ -144,7 +139,7 @@ class TileSuperBlocks {
                          .output = half * kInt8Block,
                          .is_high = i == 0,
                          .row_scales = rows.scales,
-                         .pairs = pairs,
+                         .of_inputs = rows.sums + sums_at(block.group),
                          .sums_of_high = sums_of_high_,
                          .totals = rows.totals},
                         no_prefetcher, 0);
@@ -152,16 +147,8 @@ class TileSuperBlocks {
   }
 
  private:
-  static void pair_sums(const int32_t* sums, int32_t* pairs) {
-    for (int m = 0; m < kInt8Block; ++m, sums += kNumSums, pairs += kInt8Pairs) {
-      for (int i = 0; i < kInt8Pairs; ++i) pairs[i] = pair_of(sums + 2 * i);
-    }
-  }
-
   alignas(64) uint8_t bytes_[2][kInt8Group * kInt8Panel];  // high, low
   alignas(64) int32_t sums_of_high_[kInt8BlockSums];       // times 256
-  alignas(64) int32_t pairs_[2][kInt8Block * kInt8Pairs];
-  int next_pairs_ = 0;
 };
 
 }  // namespace

@@ -77,9 +77,11 @@ FORCE_INLINE void add_words(NativeCodes& sum, NativeCodes a, NativeCodes b) {
 #endif
 }
 
-// Two integers of 16 bits in a lane for multiply_words.
-FORCE_INLINE int32_t pair_of(const int32_t* two) {
-  return (two[0] & 0xffff) | (int32_t)((uint32_t)two[1] << 16);
+// Two integers of 16 bits in every lane.
+FORCE_INLINE NativeCodes repeat_pair(const int16_t* two) {
+  int32_t pair;
+  memcpy(&pair, two, sizeof pair);
+  return pair - NativeCodes{};
 }
 
 #if defined(__AVX2__)

@@ -15,8 +15,8 @@
 // where it is not their own.
 //
 // The input is that of products in int8 (int8_layout.h), with numbers of 8 bits. In place of the
-// shifts there are sums of the numbers, all times -1 and of 32 places for each group of each row:
-// of every 16 columns (16 places), every 32 (8), every 64 (4), every 128 (2), and of all.
+// shifts there are sums of the numbers, all times -1, of 16 bits and of 32 places for each group of
+// each row: of every 16 columns (16 places), every 32 (8), every 64 (4), every 128 (2), and of all.
 //
 // All has internal linkage because this file is compiled for several instruction sets.
 #pragma once
@@ -100,7 +100,7 @@ struct Int4Input {
   Int4Input(const void* packed, int num_rows, int k)
       : rows((num_rows + 15) / 16 * 16),
         numbers((int8_t*)packed),
-        sums((int32_t*)(numbers + num_groups(k) * rows * kInt8Group)),
+        sums((int16_t*)(numbers + num_groups(k) * rows * kInt8Group)),
         scales((float*)(sums + num_groups(k) * rows * kNumSums)) {}
 
   static int64_t num_groups(int k) { return (k + kInt8Group - 1) / kInt8Group; }
@@ -110,13 +110,13 @@ struct Int4Input {
   // Copies a group of a row of another input.
   void copy(int64_t at, const Int4Input& from, int64_t from_at) const {
     memcpy(numbers + at * kInt8Group, from.numbers + from_at * kInt8Group, kInt8Group);
-    memcpy(sums + at * kNumSums, from.sums + from_at * kNumSums, kNumSums * sizeof(int32_t));
+    memcpy(sums + at * kNumSums, from.sums + from_at * kNumSums, kNumSums * sizeof(int16_t));
     scales[at] = from.scales[from_at];
   }
 
   int64_t rows;
   int8_t* numbers;
-  int32_t* sums;
+  int16_t* sums;
   float* scales;
 };
 

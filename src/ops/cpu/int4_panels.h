@@ -17,12 +17,14 @@ inline int32_t sum_of_sixteen(const int8_t* numbers) {
 }
 
 // Writes the sums of the numbers of a group.
-inline void sum_numbers(const int8_t* numbers, int32_t* sums) {
-  for (int i = 0; i < kMaxCodeGroups; ++i) sums[i] = -sum_of_sixteen(numbers + i * kMinCodeGroup);
+inline void sum_numbers(const int8_t* numbers, int16_t* sums) {
+  for (int i = 0; i < kMaxCodeGroups; ++i) {
+    sums[i] = (int16_t)-sum_of_sixteen(numbers + i * kMinCodeGroup);
+  }
   // Each place behind them is the sum of two places before.
   for (int i = kMaxCodeGroups; i < kNumSums - 1; ++i) {
     const int first = 2 * (i - kMaxCodeGroups);
-    sums[i] = sums[first] + sums[first + 1];
+    sums[i] = (int16_t)(sums[first] + sums[first + 1]);
   }
   sums[kNumSums - 1] = 0;
 }

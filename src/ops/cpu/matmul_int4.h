@@ -93,7 +93,7 @@ struct Int4Tiles {
                                              const TilePrefetches& prefetches, float* part,
                                              float* total) {
     const int8_t* x = input.numbers + at * kInt8Group;
-    const int32_t* const sums = input.sums + at * kNumSums + sums_at(block.group);
+    const int16_t* const sums = input.sums + at * kNumSums + sums_at(block.group);
     const int from = kInt4Outputs == kInt8Panel ? 0 : output * kFour;
     total += output;
     unrolled<kRows * kInt4Vectors>(
@@ -133,7 +133,7 @@ struct Int4Tiles {
   // The sums of group g begin at the zero points times minus the sums of their inputs.
   template <int kRows>
   static FORCE_INLINE void begin_sums(const Int4Block& block, int g, int output,
-                                      const int32_t* sums,
+                                      const int16_t* sums,
                                       NativeCodes (&sum)[kRows][kInt4Vectors]) {
     if (!block.has_zeros) {
       const int32_t zero = block.has_short_sums ? Int4Block::kMiddle : block.zero;
@@ -173,7 +173,7 @@ struct Int4Tiles {
   }
   // Adds the sums of a group to the parts. `sums`: minus the sums of the group's inputs.
   template <int kRows>
-  static FORCE_INLINE void add_group(const Int4Block& block, int g, int output, const int32_t* sums,
+  static FORCE_INLINE void add_group(const Int4Block& block, int g, int output, const int16_t* sums,
                                      const NativeCodes (&sum)[kRows][kInt4Vectors], float* part) {
     if (block.is_super_block) {
       return block.has_short_sums ? add_sub_block<kRows, true>(block, g, output, sum, part)
@@ -229,9 +229,9 @@ struct Int4Tiles {
                                            const Int4Block& block, int output, const float* part,
                                            float* total) {
     unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-      const int32_t* const sums = input.sums + (at + m) * kNumSums + sums_at(block.group);
+      const int16_t* const sums = input.sums + (at + m) * kNumSums + sums_at(block.group);
       NativeCodes pairs[kPairs > 0 ? kPairs : 1];
-      for (int i = 0; i < kPairs; ++i) pairs[i] = pair_of(sums + 2 * i) - NativeCodes{};
+      for (int i = 0; i < kPairs; ++i) pairs[i] = repeat_pair(sums + 2 * i);
       unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
         const int of_vector = output + v * kNativeLanes;
         const auto* const of_codes = (const int32_t*)part + m * kInt4Outputs + v * kNativeLanes;
