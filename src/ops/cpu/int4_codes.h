@@ -128,6 +128,28 @@ FORCE_INLINE void add_fours(NativeCodes& sum, NativeCodes weights, NativeCodes n
 #endif
 }
 
+// The same for all registers of a tile's outputs. `four`: the numbers of four columns.
+template <bool kWide, int kVectors>
+FORCE_INLINE void add_columns(NativeCodes (&sum)[kVectors], const NativeCodes (&weights)[kVectors],
+                              const int8_t* four) {
+#if defined(__AVX512VNNI__)
+  // In one piece, because g++ else keeps some sums of a tile in memory.
+  static_assert(kVectors == 4);
+  typedef int32_t Four __attribute__((aligned(1), may_alias));
+  NativeCodes numbers;
+  asm("vpbroadcastd %9, %4\n\tvpdpbusd %4, %5, %0\n\tvpdpbusd %4, %6, %1\n\t"
+      "vpdpbusd %4, %7, %2\n\tvpdpbusd %4, %8, %3"
+      : "+v"(sum[0]), "+v"(sum[1]), "+v"(sum[2]), "+v"(sum[3]), "=&v"(numbers)
+      : "v"(weights[0]), "v"(weights[1]), "v"(weights[2]), "v"(weights[3]),
+        "m"(*(const Four*)four));
+#else
+  int32_t number;
+  memcpy(&number, four, sizeof number);
+  const NativeCodes numbers = number - NativeCodes{};
+  for (int v = 0; v < kVectors; ++v) add_fours<kWide>(sum[v], weights[v], numbers);
+#endif
+}
+
 // Sixteen bytes without a sign as integers of 32 bits.
 FORCE_INLINE i32x16 load_bytes(const uint8_t* from) {
   i32x16 r;

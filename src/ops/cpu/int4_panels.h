@@ -75,7 +75,7 @@ struct Int4Block {
   int group, groups;                      // columns of a group, and how many there are
   int columns;                            // of all groups, padded
   int zero;                               // of all columns, unless has_zeros
-  bool is_first;                          // the totals begin at +0
+  bool is_first;                          // the totals begin at +0, for AMX
   bool is_near = false, is_tall = false;  // of MatmulArgs
   bool has_zeros;                         // else all are `zero`, and only AMX reads `zeros`
   bool is_super_block, has_minima;  // then scales[0] and [1] are those of it and of its minima
@@ -87,8 +87,9 @@ struct Int4Block {
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
-  alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];       // two of 16 bits in each
-  alignas(64) int32_t scale_pairs[kMaxCodeGroups / 2][kInt8Panel];  // with has_short_sums
+  alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];  // two of 16 bits in each
+  // With has_short_sums, times -kMiddle.
+  alignas(64) int32_t scale_pairs[kMaxCodeGroups / 2][kInt8Panel];
 
   static int64_t in_wholes(int64_t min, int64_t whole) { return (min + whole - 1) / whole * whole; }
   // Columns of a group, of which the last one may have fewer.
@@ -115,6 +116,7 @@ struct Int4Block {
     has_zeros = header.has_zeros;
     has_short_sums = header.values == CodeValues::kUniform && header.sub_group == 32 &&
                      has_minima && header.zero == 0;
+    zero = has_short_sums ? kMiddle : zero_of(header);
     if (is_super_block) return widen_super_block(header);
     for (int i = 0; i < groups; ++i) {
       const uint8_t* const side =
@@ -155,6 +157,7 @@ struct Int4Block {
     }
   }
   void shorten_scales() {
+    typedef uint16_t Words __attribute__((vector_size(sizeof(NativeCodes))));
     const i32x16 word = broadcast(0xffff);
     for (int i = 0; i < groups; i += 2) {
       for (int j = 0; j < kInt8Panel; j += 16) {
@@ -162,7 +165,11 @@ struct Int4Block {
         const i32x16 second = load(sub_scales[i + 1] + j) & word;
         store(sub_scales[i] + j, first);
         store(sub_scales[i + 1] + j, second);
-        store(scale_pairs[i / 2] + j, first + shift_left<16>(second));
+        i32x16 pairs = first + shift_left<16>(second);
+        for (NativeCodes& part : pairs.part) {
+          part = (NativeCodes)((Words)part * (uint16_t)-kMiddle);
+        }
+        store(scale_pairs[i / 2] + j, pairs);
       }
     }
   }
@@ -200,11 +207,11 @@ void multiply_int4_panels(const MatmulArgs& args) {
   Int4Block block;
   block.is_near = args.near_prefetch;
   block.is_tall = args.tall_tiles;
-  block.zero = zero_of(header);
   for (int row = args.first_row; row < args.last_row; row += kInt8RowBlock) {
     const int left = args.last_row - row, rows = left < kInt8RowBlock ? left : kInt8RowBlock;
     for (int n = args.first; n < args.last; n += kInt8Panel) {
       const CodePanel panel = code_panel(args, n);
+      memset(total, 0, rows * kInt8Panel * sizeof(float));
       for (int k = 0; k < args.k; k += kInt8Group) {
         block.move_to(header, panel, k, columns);
         Tiles::multiply(input, input.at(k / kInt8Group, row), rows, header.values, block, total);

@@ -3,16 +3,11 @@
 // the first-level cache, for all rows.
 #pragma once
 
-#include "ops/cpu/int4_panels.h"
-#include "ops/cpu/row_tiles.h"
+#include "ops/cpu/int4_sums.h"
 
 namespace pagedinfer {
 namespace {
 
-// The sums of a tile stay in registers: 6 * 4 of 32, or 4 * 2 of 16.
-constexpr int kInt4Rows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 4 : 2;
-constexpr int kInt4Vectors = kNativeLanes == 16 ? 4 : 2;
-constexpr int kInt4Outputs = kInt4Vectors * kNativeLanes;  // of a tile
 // Rows from which codes become bytes first. The shift and the table cost instructions that
 // multiply too where there is no room beside them: `is_tall` is CpuOptions::tall_tiles.
 constexpr int unpacked_rows(CodeValues values, bool is_tall) {
@@ -21,20 +16,23 @@ constexpr int unpacked_rows(CodeValues values, bool is_tall) {
   return is_tall ? 3 * kInt4Rows + 1 : 16 * kInt4Rows;
 }
 
-// Weights of a tile: eight columns of its outputs, the first and the second half apart.
+// Weights of a tile: eight columns of its outputs, the first and the second half apart. Of two or
+// more tiles that share codes each prefetches up to so many lines with eight columns.
 template <CodeValues kValues>
 struct PackedCodes {
   static constexpr int kEightBytes = bytes_of_eight(kValues);
-  static constexpr bool kWide = is_wide(kValues);
+  static constexpr int kSharedLines = (kEightBytes + 127) / 128;
+  static constexpr bool kWide = is_wide(kValues), kCanBeOnly = kInt4Outputs == kInt8Panel;
   template <int kHalf>
   static FORCE_INLINE NativeCodes numbers(const uint8_t* eight, int at) {
     return numbers_at<kValues, kHalf>(eight, at);
   }
 };
-template <bool kIsWide>
+template <CodeValues kValues>
 struct UnpackedCodes {
   static constexpr int kEightBytes = 2 * kInt4EightBytes;
-  static constexpr bool kWide = kIsWide;
+  static constexpr int kSharedLines = bits_of(kValues) > 4 ? 2 : 1;
+  static constexpr bool kWide = is_wide(kValues), kCanBeOnly = false;
   template <int kHalf>
   static FORCE_INLINE NativeCodes numbers(const uint8_t* eight, int at) {
     return load_codes(eight + kHalf * kInt4EightBytes + at);
@@ -57,249 +55,105 @@ void unpack_codes(const Int4Block& block, uint8_t* bytes) {
   }
 }
 
-// What a tile prefetches: with every eight columns so many of the lines of as many columns of
-// packed codes, `distance` bytes further on.
+// What a tile prefetches of the codes that are read later: `step` bytes with every eight columns.
 struct TilePrefetches {
-  int64_t distance;
-  int eight_bytes, first_line, lines;
-  bool to_first_level;
-  bool near_too;  // also what is read kNear bytes later, from the second level to the first one
   static constexpr int64_t kNear = 2 << 10;
 
+  const uint8_t* ahead;
+  int64_t step, group_gap;  // the latter after each group
+  bool to_first_level;      // else to the second one,
+  int64_t near;             // and the only tile to the first what it reads so many bytes later
+
   // `codes`: what is read now.
-  FORCE_INLINE void fetch(const uint8_t* ahead, const uint8_t* codes) const {
-    const auto* const at = (const char*)ahead;
+  template <int kLines, bool kIsOnly>
+  FORCE_INLINE void fetch(const uint8_t* codes) {
+    const auto *const far = (const char*)ahead, *const soon = (const char*)codes + near;
+    ahead += step;
     if (to_first_level) {
-      for (int i = 0; i < lines; ++i) _mm_prefetch(at + i * 64, _MM_HINT_T0);
-    } else if (near_too) {
-      const auto* const near = (const char*)codes + kNear;
-      for (int i = 0; i < lines; ++i) {
-        _mm_prefetch(at + i * 64, _MM_HINT_T1);
-        _mm_prefetch(near + i * 64, _MM_HINT_T0);
-      }
-    } else {
-      for (int i = 0; i < lines; ++i) _mm_prefetch(at + i * 64, _MM_HINT_T1);
+      unrolled<kLines>([&]<int i>() INLINE_LAMBDA { _mm_prefetch(far + i * 64, _MM_HINT_T0); });
+      return;
     }
+    unrolled<kLines>([&]<int i>() INLINE_LAMBDA {
+      _mm_prefetch(far + i * 64, _MM_HINT_T1);
+      if constexpr (kIsOnly) _mm_prefetch(soon + i * 64, _MM_HINT_T0);
+    });
   }
 };
 
 struct Int4Tiles {
-  // kInt4Outputs outputs from `output` on; `w` and `total` are of output 0. `part`: room for the
-  // parts of the tile.
-  template <class Codes, int kRows>
-  static __attribute__((noinline)) void tile(const Int4Input& input, int64_t at,
-                                             const Int4Block& block, const uint8_t* w,
-                                             int64_t group_bytes, int output,
-                                             const TilePrefetches& prefetches, float* part,
-                                             float* total) {
-    const int8_t* x = input.numbers + at * kInt8Group;
-    const int16_t* const sums = input.sums + at * kNumSums + sums_at(block.group);
-    const int from = kInt4Outputs == kInt8Panel ? 0 : output * kFour;
-    total += output;
-    unrolled<kRows * kInt4Vectors>(
-        [&]<int i>() INLINE_LAMBDA { store_native(part + i * kNativeLanes, Native{}); });
-    for (int g = 0; g < block.groups; ++g, w += group_bytes) {
+  // A tile of a block whose codes, or bytes, are at `w`, and after each group so many bytes further
+  // on. kIsOnly: no other tile reads them.
+  template <class Codes, bool kIsOnly, int kRows>
+  static __attribute__((noinline)) void tile(Int4Sums<kRows> sums, const int8_t* x,
+                                             const uint8_t* w, int64_t group_gap,
+                                             TilePrefetches prefetches) {
+    constexpr int kLines = kIsOnly ? Codes::kEightBytes / 64 : Codes::kSharedLines;
+    const int from = kInt4Outputs == kInt8Panel ? 0 : sums.output * kFour;
+    const int groups = sums.block.groups, group = sums.block.group;
+    int left = sums.block.columns;
+    for (int g = 0; g < groups; ++g) {
       NativeCodes sum[kRows][kInt4Vectors];
-      begin_sums<kRows>(block, g, output, sums, sum);
-      const uint8_t* eight = w;
-      const uint8_t* ahead = block.panel.ahead_of(
-          block.codes + g * block.group_bytes + prefetches.first_line * 64, prefetches.distance);
-      for (int i = 0; i < block.columns_of(g); i += kInt4Eight, x += kInt4Eight) {
-        prefetches.fetch(ahead, eight);
-        ahead += prefetches.eight_bytes;
+      sums.begin(g, sum);
+      const int8_t* const end = x + (left < group ? left : group);
+      left -= group;
+      do {
+        prefetches.fetch<kLines, kIsOnly>(w);
         unrolled<2>([&]<int half>() INLINE_LAMBDA {
           NativeCodes weights[kInt4Vectors];
           unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-            weights[v] = Codes::template numbers<half>(
-                eight, from + v * static_cast<int>(sizeof(NativeCodes)));
+            weights[v] =
+                Codes::template numbers<half>(w, from + v * static_cast<int>(sizeof(NativeCodes)));
           });
           unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-            int32_t four;
-            memcpy(&four, x + m * kInt8Group + half * kFour, sizeof four);
-            const NativeCodes numbers = four - NativeCodes{};
-            unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-              add_fours<Codes::kWide>(sum[m][v], weights[v], numbers);
-            });
+            add_columns<Codes::kWide>(sum[m], weights, x + m * kInt8Group + half * kFour);
           });
         });
-        eight += Codes::kEightBytes;
-      }
-      add_group<kRows>(block, g, output, sums + g, sum, part);
+        x += kInt4Eight;
+        w += Codes::kEightBytes;
+      } while (x != end);
+      w += group_gap;
+      prefetches.ahead += prefetches.group_gap;
+      sums.end(g, sum);
     }
-    block.is_super_block ? end_super_block<kRows>(input, at, block, output, part, total)
-                         : end_groups<kRows>(input, at, block, part, total);
-  }
-
-  // The sums of group g begin at the zero points times minus the sums of their inputs.
-  template <int kRows>
-  static FORCE_INLINE void begin_sums(const Int4Block& block, int g, int output,
-                                      const int16_t* sums,
-                                      NativeCodes (&sum)[kRows][kInt4Vectors]) {
-    if (!block.has_zeros) {
-      const int32_t zero = block.has_short_sums ? Int4Block::kMiddle : block.zero;
-      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        const NativeCodes begin = zero * sums[m * kNumSums + g] - NativeCodes{};
-        unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA { sum[m][v] = begin; });
-      });
-      return;
-    }
-    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-      const NativeCodes zeros = load_words_of(block.zeros[g] + output + v * kNativeLanes);
-      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        sum[m][v] = multiply_words(zeros, sums[m * kNumSums + g] - NativeCodes{});
-      });
-    });
-  }
-
-  // Multiplies the sums of a sub-block by its scales and adds them to the parts, which are
-  // integers.
-  template <int kRows, bool kShort>
-  static FORCE_INLINE void add_sub_block(const Int4Block& block, int g, int output,
-                                         const NativeCodes (&sum)[kRows][kInt4Vectors],
-                                         float* part) {
-    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-      const NativeCodes scale = load_words_of(block.sub_scales[g] + output + v * kNativeLanes);
-      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        auto* const to = (int32_t*)part + m * kInt4Outputs + v * kNativeLanes;
-        NativeCodes of_part = load_words_of(to);
-        if constexpr (kShort) {
-          add_words(of_part, scale, sum[m][v]);
-        } else {
-          of_part += sum[m][v] * scale;
-        }
-        *(i32x16::InMemory*)to = of_part;
-      });
-    });
-  }
-  // Adds the sums of a group to the parts. `sums`: minus the sums of the group's inputs.
-  template <int kRows>
-  static FORCE_INLINE void add_group(const Int4Block& block, int g, int output, const int16_t* sums,
-                                     const NativeCodes (&sum)[kRows][kInt4Vectors], float* part) {
-    if (block.is_super_block) {
-      return block.has_short_sums ? add_sub_block<kRows, true>(block, g, output, sum, part)
-                                  : add_sub_block<kRows, false>(block, g, output, sum, part);
-    }
-    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-      const Native scale = load_native(block.scales[g] + output + v * kNativeLanes);
-      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        float* const to = part + m * kInt4Outputs + v * kNativeLanes;
-        store_native(
-            to, fma_native(__builtin_convertvector(sum[m][v], Native), scale, load_native(to)));
-      });
-    });
-    if (!block.has_minima) return;
-    const float* const minima = block.scales[Int4Block::kMinima + g] + output;
-    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-      const Native minimum = load_native(minima + v * kNativeLanes);
-      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        float* const to = part + m * kInt4Outputs + v * kNativeLanes;
-        const Native of_numbers = static_cast<float>(sums[m * kNumSums]) - Native{};
-        store_native(to, fma_native(of_numbers, minimum, load_native(to)));
-      });
-    });
-  }
-
-  // Adds the parts to the totals.
-  template <int kRows>
-  static FORCE_INLINE void end_groups(const Int4Input& input, int64_t at, const Int4Block& block,
-                                      const float* part, float* total) {
-    unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-        add_part<m, v>(input, at, block, load_native(part + m * kInt4Outputs + v * kNativeLanes),
-                       total);
-      });
-    });
-  }
-  template <int kRows>
-  static FORCE_INLINE void end_super_block(const Int4Input& input, int64_t at,
-                                           const Int4Block& block, int output, const float* part,
-                                           float* total) {
-    if (!block.has_minima) {
-      end_super_block<kRows, 0, false>(input, at, block, output, part, total);
-    } else if (block.has_short_sums) {
-      end_super_block<kRows, 4, true>(input, at, block, output, part, total);
-    } else if (block.groups == 8) {
-      end_super_block<kRows, 4, false>(input, at, block, output, part, total);
-    } else {
-      end_super_block<kRows, 8, false>(input, at, block, output, part, total);
-    }
-  }
-  template <int kRows, int kPairs, bool kShort>
-  static FORCE_INLINE void end_super_block(const Int4Input& input, int64_t at,
-                                           const Int4Block& block, int output, const float* part,
-                                           float* total) {
-    unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-      const int16_t* const sums = input.sums + (at + m) * kNumSums + sums_at(block.group);
-      NativeCodes pairs[kPairs > 0 ? kPairs : 1];
-      for (int i = 0; i < kPairs; ++i) pairs[i] = repeat_pair(sums + 2 * i);
-      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-        const int of_vector = output + v * kNativeLanes;
-        const auto* const of_codes = (const int32_t*)part + m * kInt4Outputs + v * kNativeLanes;
-        NativeCodes sum = load_words_of(of_codes);
-        if constexpr (kShort) {
-          sum -= Int4Block::kMiddle * sum_of_pairs<kPairs>(block.scale_pairs, of_vector, pairs);
-        }
-        const Native scale = load_native(block.scales[0] + of_vector);
-        Native scaled = fma_native(__builtin_convertvector(sum, Native), scale, Native{});
-        if constexpr (kPairs > 0) {
-          const NativeCodes of_minima = sum_of_pairs<kPairs>(block.minima, of_vector, pairs);
-          scaled = fma_native(__builtin_convertvector(of_minima, Native),
-                              load_native(block.scales[1] + of_vector), scaled);
-        }
-        add_part<m, v>(input, at, block, scaled, total);
-      });
-    });
-  }
-  // `total`: of the first output of the tile.
-  template <int m, int v>
-  static FORCE_INLINE void add_part(const Int4Input& input, int64_t at, const Int4Block& block,
-                                    Native part, float* total) {
-    float* const to = total + m * kInt8Panel + v * kNativeLanes;
-    const Native of_input = input.scales[at + m] - Native{};
-    store_native(to, fma_native(part, of_input, block.is_first ? Native{} : load_native(to)));
-  }
-  static FORCE_INLINE NativeCodes load_words_of(const int32_t* from) {
-    return load_codes((const uint8_t*)from);
-  }
-  // Multiplies each sub-minimum, or each sub-scale, by minus the sum of its inputs, and adds the
-  // products. A lane of `of_block` and of `sums` has two of them.
-  template <int kPairs>
-  static FORCE_INLINE NativeCodes sum_of_pairs(const int32_t (*of_block)[kInt8Panel], int output,
-                                               const NativeCodes* sums) {
-    NativeCodes sum = {};
-    for (int i = 0; i < kPairs; ++i) {
-      add_words(sum, load_words_of(of_block[i] + output), sums[i]);
-    }
-    return sum;
   }
 
   // All tiles together prefetch as much as the block has. One tile alone asks for what it reads
-  // soon.
-  template <class Codes>
+  // soon. kValues: of the packed codes.
+  template <class Codes, CodeValues kValues>
   static void multiply_rows(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
-                            const uint8_t* w, int64_t group_bytes, int eight_bytes, float* total) {
+                            const uint8_t* w, int64_t group_gap, float* total) {
+    constexpr int kEightBytes = bytes_of_eight(kValues);
     const int tiles = (rows + kInt4Rows - 1) / kInt4Rows;
-    const int all = tiles * (kInt8Panel / kInt4Outputs), lines = eight_bytes / 64;
+    const int all = tiles * (kInt8Panel / kInt4Outputs);
+    const int step = (kEightBytes + all - 1) / all, eights = block.group / kInt4Eight;
     const int64_t distance = !block.is_near ? block.distance
                              : all == 1     ? block.soon
                                             : block.block_bytes;
+    TilePrefetches prefetches = {.ahead = block.panel.ahead_of(block.codes, distance),
+                                 .step = step,
+                                 .group_gap = block.group_bytes - eights * step,
+                                 .to_first_level = block.is_near,
+                                 .near = block.is_super_block ? 0 : TilePrefetches::kNear};
     alignas(64) float part[kInt4Rows * kInt4Outputs];
-    int i = 0;
     for (int output = 0; output < kInt8Panel; output += kInt4Outputs) {
-      for (int t = 0; t < tiles; ++t, ++i) {
+      for (int t = 0; t < tiles; ++t) {
         const int first = rows * t / tiles, last = rows * (t + 1) / tiles;
-        const int line = lines * i / all;
-        const TilePrefetches prefetches = {.distance = distance,
-                                           .eight_bytes = eight_bytes,
-                                           .first_line = line,
-                                           .lines = lines * (i + 1) / all - line,
-                                           .to_first_level = block.is_near,
-                                           .near_too = all == 1 && !block.is_super_block};
+        const int64_t row = at + first;
         with_rows<kInt4Rows>(last - first, [&]<int kRows>() {
-          tile<Codes, kRows>(input, at + first, block, w, group_bytes, output, prefetches, part,
-                             total + first * kInt8Panel);
+          const Int4Sums<kRows> sums = {.block = block,
+                                        .output = output,
+                                        .sums = input.sums + row * kNumSums + sums_at(block.group),
+                                        .scales = input.scales + row,
+                                        .part = part,
+                                        .total = total + first * kInt8Panel + output};
+          const int8_t* const x = input.numbers + row * kInt8Group;
+          if constexpr (Codes::kCanBeOnly) {
+            if (all == 1) return tile<Codes, true>(sums, x, w, group_gap, prefetches);
+          }
+          tile<Codes, false>(sums, x, w, group_gap, prefetches);
         });
-        if (i == 0 && block.is_super_block) block.prefetch_side();
+        prefetches.ahead += eights * step;
+        if (output == 0 && t == 0 && block.is_super_block) block.prefetch_side();
       }
     }
   }
@@ -308,18 +162,17 @@ struct Int4Tiles {
   static void multiply(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
                        float* total) {
     constexpr bool kIsBytes = kValues == CodeValues::kBytes;
-    constexpr int kEightBytes = bytes_of_eight(kValues);
     if constexpr (kIsBytes || kNativeLanes == 16) {
       if (kIsBytes || rows < unpacked_rows(kValues, block.is_tall)) {
-        return multiply_rows<PackedCodes<kValues>>(input, at, rows, block, block.codes,
-                                                   block.group_bytes, kEightBytes, total);
+        return multiply_rows<PackedCodes<kValues>, kValues>(
+            input, at, rows, block, block.codes,
+            block.group_bytes - bytes_of_codes(kValues, block.group), total);
       }
     }
     if constexpr (!kIsBytes) {
       alignas(64) uint8_t bytes[kInt8Group * kInt8Panel];
       unpack_codes<kValues>(block, bytes);
-      multiply_rows<UnpackedCodes<is_wide(kValues)>>(
-          input, at, rows, block, bytes, int64_t{block.group} * kInt8Panel, kEightBytes, total);
+      multiply_rows<UnpackedCodes<kValues>, kValues>(input, at, rows, block, bytes, 0, total);
     }
   }
 

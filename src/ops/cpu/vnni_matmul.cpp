@@ -12,14 +12,6 @@ namespace {
 
 constexpr int kMaxRows = 6, kVectors = kInt8Panel / 16;
 
-using NativeInt = i32x16::Native;
-
-// sum += four products in each lane. Inline assembly, because g++ copies sums between the type of
-// the intrinsic's arguments and its own, and runs out of registers.
-FORCE_INLINE void add_products(NativeInt& sum, NativeInt weights, NativeInt numbers) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(weights), "v"(numbers));
-}
-
 struct VnniTiles {
   using Number = int8_t;
 
@@ -30,25 +22,20 @@ struct VnniTiles {
     const int8_t* x = input.numbers + at * kInt8Group;
     const uint8_t* w = group.weights;
     const char* prefetched = group.prefetched;
-    NativeInt sum[kRows][kVectors];
+    NativeCodes sum[kRows][kVectors];
     unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-      const NativeInt first = NativeInt{} - input.shifts[at + m];
+      const NativeCodes first = NativeCodes{} - input.shifts[at + m];
       unrolled<kVectors>([&]<int v>() INLINE_LAMBDA { sum[m][v] = first; });
     });
     for (int i = 0; i < group.fours; ++i, x += kFour, w += kFourBytes) {
       for (int line = 0; line < group.lines; ++line, prefetched += 64) {
         _mm_prefetch(prefetched, _MM_HINT_T1);
       }
-      NativeInt weights[kVectors];
+      NativeCodes weights[kVectors];
       unrolled<kVectors>(
           [&]<int v>() INLINE_LAMBDA { weights[v] = *(const i32x16::InMemory*)(w + v * 64); });
-      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        int32_t four;
-        memcpy(&four, x + m * kInt8Group, sizeof four);
-        const NativeInt numbers = four - NativeInt{};
-        unrolled<kVectors>([&]<int v>()
-                               INLINE_LAMBDA { add_products(sum[m][v], weights[v], numbers); });
-      });
+      unrolled<kRows>(
+          [&]<int m>() INLINE_LAMBDA { add_columns<true>(sum[m], weights, x + m * kInt8Group); });
     }
     unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
       const Native scale = input.scales[at + m] - Native{};
@@ -73,9 +60,9 @@ struct VnniTiles {
 };
 
 double bare(const void* numbers, int rounds) {
-  run_chains<NativeInt>(numbers, rounds,
-                        [](NativeInt& sum, NativeInt a, NativeInt b)
-                            INLINE_LAMBDA { add_products(sum, a, b); });
+  run_chains<NativeCodes>(numbers, rounds,
+                          [](NativeCodes& sum, NativeCodes a, NativeCodes b)
+                              INLINE_LAMBDA { add_fours<true>(sum, a, b); });
   return 2.0 * 4 * kNativeLanes * kBareChains * rounds;
 }
 

@@ -1,0 +1,187 @@
+// The sums of a tile of products with codes: where they begin, and how they become parts and
+// totals (docs/numerics.md). They stay in registers over a group of columns.
+#pragma once
+
+#include "ops/cpu/int4_panels.h"
+#include "ops/cpu/row_tiles.h"
+
+namespace pagedinfer {
+namespace {
+
+// The sums of a tile take 6 * 4 of 32 registers, or 4 * 2 of 16.
+constexpr int kInt4Rows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 4 : 2;
+constexpr int kInt4Vectors = kNativeLanes == 16 ? 4 : 2;
+constexpr int kInt4Outputs = kInt4Vectors * kNativeLanes;
+
+// So many rows and kInt4Outputs outputs of a block.
+template <int kRows>
+struct Int4Sums {
+  using Sums = NativeCodes[kRows][kInt4Vectors];
+
+  const Int4Block& block;
+  int output;           // the first one in its panel
+  const int16_t* sums;  // of Int4Input, of the block's groups and the first row
+  const float* scales;  // of the inputs
+  float* part;          // room for (kRows, kInt4Outputs); with sub-scales of integers
+  float* total;         // (kRows, kInt8Panel)
+
+  // The sums of group g begin at the zero points times minus the sums of their inputs.
+  FORCE_INLINE void begin(int g, Sums& sum) const {
+    if (block.has_zeros) {
+      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+        const NativeCodes zeros = load_words_of(block.zeros[g] + place<v>());
+        unrolled<kRows>([&]<int m>()
+                            INLINE_LAMBDA { sum[m][v] = multiply_words(zeros, sums_of<m>(g)); });
+      });
+      return;
+    }
+    const NativeCodes zero = block.zero - NativeCodes{};
+    unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+      const NativeCodes of_row = multiply_words(zero, sums_of<m>(g));
+      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA { sum[m][v] = of_row; });
+    });
+  }
+
+  // Adds the sums of group g to the parts, and after the last one the parts to the totals.
+  FORCE_INLINE void end(int g, const Sums& sum) const {
+    const bool is_last = g + 1 == block.groups;
+    if (block.is_super_block) {
+      g == 0 ? add_sub_block<true>(g, sum) : add_sub_block<false>(g, sum);
+      if (is_last) end_super_block();
+    } else if (block.has_minima) {
+      g == 0 ? add_group<true, false>(g, sum) : add_group<false, false>(g, sum);
+      add_minima(g);
+      if (is_last) end_parts();
+    } else if (is_last) {
+      g == 0 ? add_group<true, true>(g, sum) : add_group<false, true>(g, sum);
+    } else {
+      g == 0 ? add_group<true, false>(g, sum) : add_group<false, false>(g, sum);
+    }
+  }
+
+ private:
+  static FORCE_INLINE NativeCodes load_words_of(const int32_t* from) {
+    return load_codes((const uint8_t*)from);
+  }
+  template <int v>
+  FORCE_INLINE int place() const {
+    return output + v * kNativeLanes;
+  }
+  template <int m, int v>
+  FORCE_INLINE float* part_of() const {
+    return part + m * kInt4Outputs + v * kNativeLanes;
+  }
+  // In the lower half of each lane.
+  template <int m>
+  FORCE_INLINE NativeCodes sums_of(int g) const {
+    return repeat_pair(sums + m * kNumSums + g);
+  }
+
+  // The first group begins the parts; the last one's parts are added to the totals.
+  template <bool kFirst, bool kLast>
+  FORCE_INLINE void add_group(int g, const Sums& sum) const {
+    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+      const Native scale = load_native(block.scales[g] + place<v>());
+      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+        float* const to = part_of<m, v>();
+        const Native before = kFirst ? Native{} : load_native(to);
+        const Native after = fma_native(__builtin_convertvector(sum[m][v], Native), scale, before);
+        kLast ? add_part<m, v>(after) : store_native(to, after);
+      });
+    });
+  }
+  FORCE_INLINE void add_minima(int g) const {
+    unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+      const Native of_numbers = static_cast<float>(sums[m * kNumSums + g]) - Native{};
+      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+        const Native minimum = load_native(block.scales[Int4Block::kMinima + g] + place<v>());
+        float* const to = part_of<m, v>();
+        store_native(to, fma_native(of_numbers, minimum, load_native(to)));
+      });
+    });
+  }
+  FORCE_INLINE void end_parts() const {
+    unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+      unrolled<kInt4Vectors>([&]<int v>()
+                                 INLINE_LAMBDA { add_part<m, v>(load_native(part_of<m, v>())); });
+    });
+  }
+
+  // Multiplies the sums of a sub-block by its scales and adds them to the parts.
+  template <bool kFirst>
+  FORCE_INLINE void add_sub_block(int g, const Sums& sum) const {
+    block.has_short_sums ? add_sub_block<kFirst, true>(g, sum)
+                         : add_sub_block<kFirst, false>(g, sum);
+  }
+  template <bool kFirst, bool kShort>
+  FORCE_INLINE void add_sub_block(int g, const Sums& sum) const {
+    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+      const NativeCodes scale = load_words_of(block.sub_scales[g] + place<v>());
+      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+        auto* const to = (int32_t*)part_of<m, v>();
+        NativeCodes after;
+        if constexpr (kFirst) {
+          after = kShort ? multiply_words(scale, sum[m][v]) : sum[m][v] * scale;
+        } else {
+          after = load_words_of(to);
+          if constexpr (kShort) {
+            add_words(after, scale, sum[m][v]);
+          } else {
+            after += sum[m][v] * scale;
+          }
+        }
+        *(i32x16::InMemory*)to = after;
+      });
+    });
+  }
+
+  FORCE_INLINE void end_super_block() const {
+    if (!block.has_minima) {
+      end_super_block<0, false>();
+    } else if (block.has_short_sums) {
+      end_super_block<4, true>();
+    } else if (block.groups == 8) {
+      end_super_block<4, false>();
+    } else {
+      end_super_block<8, false>();
+    }
+  }
+  template <int kPairs, bool kShort>
+  FORCE_INLINE void end_super_block() const {
+    unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+      NativeCodes pairs[kPairs > 0 ? kPairs : 1];
+      for (int i = 0; i < kPairs; ++i) pairs[i] = repeat_pair(sums + m * kNumSums + 2 * i);
+      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+        NativeCodes sum = load_words_of((const int32_t*)part_of<m, v>());
+        if constexpr (kShort) add_pairs<kPairs, v>(sum, block.scale_pairs, pairs);
+        Native scaled = fma_native(__builtin_convertvector(sum, Native),
+                                   load_native(block.scales[0] + place<v>()), Native{});
+        if constexpr (kPairs > 0) {
+          NativeCodes of_minima = {};
+          add_pairs<kPairs, v>(of_minima, block.minima, pairs);
+          scaled = fma_native(__builtin_convertvector(of_minima, Native),
+                              load_native(block.scales[1] + place<v>()), scaled);
+        }
+        add_part<m, v>(scaled);
+      });
+    });
+  }
+  // Adds the products of sub-minima, or of sub-scales, and minus the sums of their inputs. A lane
+  // of `of_block` and of `pairs` has two of them.
+  template <int kPairs, int v>
+  FORCE_INLINE void add_pairs(NativeCodes& sum, const int32_t (*of_block)[kInt8Panel],
+                              const NativeCodes* pairs) const {
+    for (int i = 0; i < kPairs; ++i) {
+      add_words(sum, load_words_of(of_block[i] + place<v>()), pairs[i]);
+    }
+  }
+
+  template <int m, int v>
+  FORCE_INLINE void add_part(Native of_part) const {
+    float* const to = total + m * kInt8Panel + v * kNativeLanes;
+    store_native(to, fma_native(of_part, scales[m] - Native{}, load_native(to)));
+  }
+};
+
+}  // namespace
+}  // namespace pagedinfer
