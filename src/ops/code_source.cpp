@@ -1,7 +1,7 @@
 #include "ops/code_source.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -44,23 +44,23 @@ std::vector<int32_t> groups_of_columns(const CodeSource& source) {
   return groups;
 }
 
-// Rounds the numbers of a group and returns their scale.
+// Rounds the numbers of a group and returns their scale. In loops that the compiler vectorizes.
 float round_group(const float* x, int64_t n, uint8_t* codes) {
-  float largest = 0;
-  bool is_finite = true;
-  for (int64_t i = 0; i < n; ++i) {
-    if (std::abs(x[i]) > std::abs(largest)) largest = x[i];
-    is_finite = is_finite && std::isfinite(x[i]);
-  }
-  if (!is_finite) {
+  const auto magnitude = [x](int64_t i) { return std::bit_cast<int32_t>(x[i]) & 0x7fffffff; };
+  int32_t largest = 0;
+  for (int64_t i = 0; i < n; ++i) largest = std::max(largest, magnitude(i));
+  if (largest >= std::bit_cast<int32_t>(std::numeric_limits<float>::infinity())) {
     std::fill_n(codes, n, uint8_t{kMiddle});
     return std::numeric_limits<float>::quiet_NaN();
   }
-  float scale = from_bf16(to_bf16(largest / -8));
+  int64_t first = 0;  // of the largest magnitude
+  while (magnitude(first) != largest) ++first;
+  float scale = from_bf16(to_bf16(x[first] / -8));
   if (scale == 0) scale = 1;
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   for (int64_t i = 0; i < n; ++i) {
-    const float number = std::nearbyint(x[i] / scale);
-    codes[i] = static_cast<uint8_t>(static_cast<int>(std::clamp(number, -8.0f, 7.0f)) + kMiddle);
+    const float number = std::max(-8.0f, std::min(7.0f, x[i] / scale)) + kRound - kRound;
+    codes[i] = static_cast<uint8_t>(static_cast<int>(number) + kMiddle);
   }
   return scale;
 }
