@@ -9,8 +9,10 @@
 #include <optional>
 #include <vector>
 
+#include "ops/cpu/cpu_experts.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/gate_block.h"
+#include "ops/cpu/packed_input.h"
 #include "tests/support/ops_support.h"
 #include "tests/support/product_reference.h"
 
@@ -356,6 +358,35 @@ TEST_CASE("weights of experts without a row are not read") {
   ops->arithmetic().multiply_experts(x, r.choice(), r.groups(), experts, c.activation, {},
                                      ExpertBlockOf::floats(r.y, c.rows, c.k));
   CHECK(std::ranges::all_of(r.y, [](float y) { return std::isfinite(y); }));
+}
+
+TEST_CASE("the memory that is planned for experts is enough for any choice") {
+  Random random{35};
+  for (int round = 0; round < 300; ++round) {
+    const int experts = random.below(40) + 1, per_row = random.below(std::min(experts, 9)) + 1;
+    const StepBounds bounds = {.tokens = random.below(90) + 1,
+                               .experts = {.experts = experts,
+                                           .per_row = per_row,
+                                           .hidden = random.below(600) + 1,
+                                           .width = random.below(600) + 1,
+                                           .shared_width = random.below(2) * 300}};
+    // A token has the experts from one on, which are as even a choice as it gets, or the first
+    // ones.
+    const bool is_even = random.below(2) == 0;
+    std::vector<int64_t> rows(static_cast<size_t>(experts));
+    for (int64_t i = 0; i < bounds.tokens * per_row; ++i) {
+      ++rows[static_cast<size_t>(is_even ? i % experts : i % per_row)];
+    }
+    const ExpertBounds& e = bounds.experts;
+    int64_t needed = packed_bytes(bounds.tokens, e.hidden);
+    if (e.shared_width > 0) {
+      needed += packed_bytes(bounds.tokens, e.hidden) + packed_bytes(bounds.tokens, e.shared_width);
+    }
+    for (const int64_t count : rows) {
+      needed += packed_bytes(count, e.hidden) + packed_bytes(count, e.width);
+    }
+    CHECK(CpuExperts::step_bytes(bounds) >= needed);
+  }
 }
 
 }  // namespace pagedinfer
