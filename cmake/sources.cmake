@@ -193,6 +193,7 @@ set(pagedinfer_core_sources
   src/model/olmo2.cpp
   src/model/olmo3.cpp
   src/model/olmoe.cpp
+  src/model/needed_tensors.cpp
   src/model/parameters.cpp
   src/model/phi3.cpp
   src/model/quantized/awq.cpp

@@ -14,6 +14,7 @@
 #include "io/json_file.h"
 #include "model/families.h"
 #include "model/model_files.h"
+#include "model/needed_tensors.h"
 #include "model/parameters.h"
 #include "model/rope_scaling.h"
 #include "model/weights.h"

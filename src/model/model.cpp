@@ -7,7 +7,7 @@
 #include "io/json_file.h"
 #include "model/families.h"
 #include "model/model_files.h"
-#include "model/weights.h"
+#include "model/needed_tensors.h"
 
 namespace pagedinfer {
 namespace {

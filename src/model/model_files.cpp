@@ -10,8 +10,8 @@
 #include "core/refusal.h"
 #include "model/families.h"
 #include "model/gguf/gguf_tensors.h"
+#include "model/needed_tensors.h"
 #include "model/quantized/method.h"
-#include "model/weights.h"
 
 namespace pagedinfer {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/refusal.h"
-#include "model/weights.h"
+#include "model/needed_tensors.h"
 
 namespace pagedinfer {
 namespace {

@@ -33,16 +33,6 @@ inline constexpr int64_t kInt4Group = 128;
 Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory,
                      Quantization quantize = Quantization::kNone, DType dequantized = DType::kF32);
 
-// Names and shapes of the tensors that load_weights() reads for a model of this spec.
-std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);
-// The same in the shapes that the files should have: rows of quantized matrices are outputs.
-std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names,
-                                                 const Checkpoint& files,
-                                                 const QuantizedWeights& quantized);
-// The needed tensors that are multiplied or looked up, without those that hold the matrices of many
-// experts. The first one is the embedding.
-std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names);
-
 // How many quantized matrices of the checkpoint the adapter changes. They do not keep their codes.
 int64_t num_merged(const Adapter& adapter, const ModelSpec& spec, const TensorNames& names,
                    const Checkpoint& files, const QuantizedWeights& quantized);

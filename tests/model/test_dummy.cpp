@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "model/dummy.h"
+#include "model/needed_tensors.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/ops_support.h"
 #include "tests/support/support.h"

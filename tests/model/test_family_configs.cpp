@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "model/model.h"
+#include "model/needed_tensors.h"
 #include "ops/row_source.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/support.h"

@@ -12,7 +12,7 @@
 
 #include "core/tensor.h"
 #include "model/model.h"
-#include "model/weights.h"
+#include "model/needed_tensors.h"
 #include "tests/support/support.h"
 
 namespace pagedinfer {
