@@ -1,7 +1,8 @@
 """A block of experts on the CPU, chosen evenly and by Zipf's law, beside the machine's own bounds.
 
 Runs pagedinfer_routing_bench in N rounds, all types in turn; build it first. The bound is reading the experts that
-the tokens touch, or multiplying. A point is the round of the median share, for a machine's speed drifts. Goals: with 1 to 64 tokens at least 0.8 of the bound, by either law; and by Zipf's law at most 1.15 of
+the tokens touch, or multiplying. A point is the round of the median share, for a machine's speed drifts. Goals: with
+1 to 64 tokens at least 0.8 of the bound, by either law; and by Zipf's law at most 1.15 of
 an even choice's time over the bound. A figure that misses one is marked.
 """
 import json
