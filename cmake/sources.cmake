@@ -190,10 +190,10 @@ set(pagedinfer_core_sources
   src/model/mixtral.cpp
   src/model/model.cpp
   src/model/model_files.cpp
+  src/model/needed_tensors.cpp
   src/model/olmo2.cpp
   src/model/olmo3.cpp
   src/model/olmoe.cpp
-  src/model/needed_tensors.cpp
   src/model/parameters.cpp
   src/model/phi3.cpp
   src/model/quantized/awq.cpp

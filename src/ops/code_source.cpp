@@ -44,7 +44,8 @@ std::vector<int32_t> groups_of_columns(const CodeSource& source) {
   return groups;
 }
 
-// Rounds the numbers of a group and returns their scale. In loops that the compiler vectorizes.
+// Rounds the numbers of a group and returns their scale. The loops call nothing, so that the
+// compiler vectorizes them. REQUIRES: n > 0.
 float round_group(const float* x, int64_t n, uint8_t* codes) {
   const auto magnitude = [x](int64_t i) { return std::bit_cast<int32_t>(x[i]) & 0x7fffffff; };
   int32_t largest = 0;

@@ -18,7 +18,7 @@ struct SuperBlockTarget {
   int output;  // the first one
   bool is_high;
   const float* row_scales;
-  const int16_t* of_inputs;  // the sums of the sub-blocks' inputs, with minima only
+  const int16_t* input_sums;  // of Int4Input, of the sub-blocks and row 0; read with minima only
   int32_t* sums_of_high;
   float* totals;  // (32, 32)
 
@@ -61,7 +61,7 @@ struct SuperBlockTarget {
           i32x16 of_minima = broadcast(0);
 #pragma GCC unroll 8
           for (int i = 0; i < kPairs; ++i) {
-            const NativeCodes pair = repeat_pair(t.of_inputs + m * kNumSums + 2 * i);
+            const NativeCodes pair = repeat_pair(t.input_sums + m * kNumSums + 2 * i);
             for (int p = 0; p < kParts; ++p) {
               of_minima.part[p] += multiply_words(minima[i].part[p], pair);
             }
@@ -79,7 +79,6 @@ struct SuperBlockTarget {
 template <CodeValues kValues>
 void unpack_weights(const Int4Block& block, int first_output, int end_output, uint8_t* high,
                     uint8_t* low) {
-  typedef uint16_t Words __attribute__((vector_size(sizeof(NativeCodes))));
   const auto in_words = [](NativeCodes a) INLINE_LAMBDA { return (Words)((a & 0xffff) | a << 16); };
   for (int g = 0; g < block.groups; ++g) {
     const uint8_t* const codes = block.codes + g * block.group_bytes;
@@ -139,7 +138,7 @@ class TileSuperBlocks {
                          .output = half * kInt8Block,
                          .is_high = i == 0,
                          .row_scales = rows.scales,
-                         .of_inputs = rows.sums + sums_at(block.group),
+                         .input_sums = rows.sums + sums_at(block.group),
                          .sums_of_high = sums_of_high_,
                          .totals = rows.totals},
                         no_prefetcher, 0);

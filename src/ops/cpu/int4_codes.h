@@ -9,6 +9,7 @@ namespace pagedinfer {
 namespace {
 
 using NativeCodes = i32x16::Native;  // a register of bytes; a lane is four columns of an output
+typedef uint16_t Words __attribute__((vector_size(sizeof(NativeCodes))));
 
 FORCE_INLINE NativeCodes load_codes(const uint8_t* from) { return *(const i32x16::InMemory*)from; }
 FORCE_INLINE NativeCodes lower_halves(NativeCodes codes) { return codes & 0x0f0f0f0f; }
@@ -56,8 +57,8 @@ FORCE_INLINE NativeCodes numbers_at(const uint8_t* eight, int at) {
   }
 }
 
-// The sums of two products of integers of 16 bits in each lane; a * b where lanes are such integers
-// and a is not negative.
+// The sums of two products of integers of 16 bits in each lane. Where the upper half of a is 0, the
+// product of the lower halves.
 FORCE_INLINE NativeCodes multiply_words(NativeCodes a, NativeCodes b) {
 #if defined(__AVX512F__)
   return (NativeCodes)_mm512_madd_epi16((__m512i)a, (__m512i)b);
@@ -133,13 +134,14 @@ template <bool kWide, int kVectors>
 FORCE_INLINE void add_columns(NativeCodes (&sum)[kVectors], const NativeCodes (&weights)[kVectors],
                               const int8_t* four) {
 #if defined(__AVX512VNNI__)
-  // In one piece, because g++ else keeps some sums of a tile in memory.
+  // One piece of assembly, because otherwise g++ keeps some sums of a tile in memory. A sum is
+  // written before the last weights are read.
   static_assert(kVectors == 4);
   typedef int32_t Four __attribute__((aligned(1), may_alias));
   NativeCodes numbers;
   asm("vpbroadcastd %9, %4\n\tvpdpbusd %4, %5, %0\n\tvpdpbusd %4, %6, %1\n\t"
       "vpdpbusd %4, %7, %2\n\tvpdpbusd %4, %8, %3"
-      : "+v"(sum[0]), "+v"(sum[1]), "+v"(sum[2]), "+v"(sum[3]), "=&v"(numbers)
+      : "+&v"(sum[0]), "+&v"(sum[1]), "+&v"(sum[2]), "+v"(sum[3]), "=&v"(numbers)
       : "v"(weights[0]), "v"(weights[1]), "v"(weights[2]), "v"(weights[3]),
         "m"(*(const Four*)four));
 #else

@@ -15,8 +15,9 @@
 // where it is not their own.
 //
 // The input is that of products in int8 (int8_layout.h), with numbers of 8 bits. In place of the
-// shifts there are sums of the numbers, all times -1, of 16 bits and of 32 places for each group of
-// each row: of every 16 columns (16 places), every 32 (8), every 64 (4), every 128 (2), and of all.
+// shifts there are sums of the numbers, times -1, as integers of 16 bits. Each group of each row
+// has 32 places: 16 for the sums of 16 columns, 8 of 32, 4 of 64, 2 of 128, one of all, and an
+// unused one.
 //
 // All has internal linkage because this file is compiled for several instruction sets.
 #pragma once

@@ -74,10 +74,10 @@ struct Int4Block {
   int64_t distance, soon;
   int group, groups;                      // columns of a group, and how many there are
   int columns;                            // of all groups, padded
-  int zero;                               // of all columns, unless has_zeros
-  bool is_first;                          // the totals begin at +0, for AMX
+  int zero;                               // that sums begin with, unless has_zeros
+  bool is_first;                          // for AMX: the totals begin at +0
   bool is_near = false, is_tall = false;  // of MatmulArgs
-  bool has_zeros;                         // else all are `zero`, and only AMX reads `zeros`
+  bool has_zeros;                         // else only AMX reads `zeros`: all zero_of(header)
   bool is_super_block, has_minima;  // then scales[0] and [1] are those of it and of its minima
   // Sums begin at kMiddle as the zero point, so that those of a sub-block fit into 16 bits. Its
   // sub-scales have 16 bits too, with zeros above them.
@@ -88,7 +88,8 @@ struct Int4Block {
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];  // two of 16 bits in each
-  // With has_short_sums, times -kMiddle.
+  // With has_short_sums: two sub-scales in each, times -kMiddle, which take the middle off the sums
+  // again.
   alignas(64) int32_t scale_pairs[kMaxCodeGroups / 2][kInt8Panel];
 
   static int64_t in_wholes(int64_t min, int64_t whole) { return (min + whole - 1) / whole * whole; }
@@ -157,7 +158,6 @@ struct Int4Block {
     }
   }
   void shorten_scales() {
-    typedef uint16_t Words __attribute__((vector_size(sizeof(NativeCodes))));
     const i32x16 word = broadcast(0xffff);
     for (int i = 0; i < groups; i += 2) {
       for (int j = 0; j < kInt8Panel; j += 16) {

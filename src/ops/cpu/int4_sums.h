@@ -1,5 +1,5 @@
-// The sums of a tile of products with codes: where they begin, and how they become parts and
-// totals (docs/numerics.md). They stay in registers over a group of columns.
+// The sums of a tile of products with codes: what they begin with, and how they are added to parts
+// and totals (docs/numerics.md). Sums stay in registers while a group of columns is multiplied.
 #pragma once
 
 #include "ops/cpu/int4_panels.h"
@@ -8,22 +8,23 @@
 namespace pagedinfer {
 namespace {
 
-// The sums of a tile take 6 * 4 of 32 registers, or 4 * 2 of 16.
+// The sums of a tile take 6 * 4 of 32 registers, or 4 * 2 (AVX2) or 2 * 2 (SSE2) of 16.
 constexpr int kInt4Rows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 4 : 2;
 constexpr int kInt4Vectors = kNativeLanes == 16 ? 4 : 2;
 constexpr int kInt4Outputs = kInt4Vectors * kNativeLanes;
 
-// So many rows and kInt4Outputs outputs of a block.
+// A tile of kRows rows and kInt4Outputs outputs of a block. REQUIRES: end() is called for groups 0,
+// 1, ... in order.
 template <int kRows>
-struct Int4Sums {
+struct Int4Tile {
   using Sums = NativeCodes[kRows][kInt4Vectors];
 
   const Int4Block& block;
-  int output;           // the first one in its panel
-  const int16_t* sums;  // of Int4Input, of the block's groups and the first row
-  const float* scales;  // of the inputs
-  float* part;          // room for (kRows, kInt4Outputs); with sub-scales of integers
-  float* total;         // (kRows, kInt8Panel)
+  int output;                 // the first one in its panel
+  const int16_t* input_sums;  // of Int4Input, of the block's groups and the first row
+  const float* scales;        // of the inputs
+  float* part;                // (kRows, kInt4Outputs), the parts; int32_t in super-blocks
+  float* total;               // of the first row and output; rows are kInt8Panel apart
 
   // The sums of group g begin at the zero points times minus the sums of their inputs.
   FORCE_INLINE void begin(int g, Sums& sum) const {
@@ -71,13 +72,14 @@ struct Int4Sums {
   FORCE_INLINE float* part_of() const {
     return part + m * kInt4Outputs + v * kNativeLanes;
   }
-  // In the lower half of each lane.
+  // Minus the sum of row m's inputs of group g is in the lower half of each lane. The upper half
+  // has another sum: multiply by lanes whose upper half is 0.
   template <int m>
   FORCE_INLINE NativeCodes sums_of(int g) const {
-    return repeat_pair(sums + m * kNumSums + g);
+    return repeat_pair(input_sums + m * kNumSums + g);
   }
 
-  // The first group begins the parts; the last one's parts are added to the totals.
+  // kFirst: the parts begin with this group. kLast: they are added to the totals and not stored.
   template <bool kFirst, bool kLast>
   FORCE_INLINE void add_group(int g, const Sums& sum) const {
     unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
@@ -92,7 +94,7 @@ struct Int4Sums {
   }
   FORCE_INLINE void add_minima(int g) const {
     unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-      const Native of_numbers = static_cast<float>(sums[m * kNumSums + g]) - Native{};
+      const Native of_numbers = static_cast<float>(input_sums[m * kNumSums + g]) - Native{};
       unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
         const Native minimum = load_native(block.scales[Int4Block::kMinima + g] + place<v>());
         float* const to = part_of<m, v>();
@@ -150,7 +152,7 @@ struct Int4Sums {
   FORCE_INLINE void end_super_block() const {
     unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
       NativeCodes pairs[kPairs > 0 ? kPairs : 1];
-      for (int i = 0; i < kPairs; ++i) pairs[i] = repeat_pair(sums + m * kNumSums + 2 * i);
+      for (int i = 0; i < kPairs; ++i) pairs[i] = repeat_pair(input_sums + m * kNumSums + 2 * i);
       unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
         NativeCodes sum = load_words_of((const int32_t*)part_of<m, v>());
         if constexpr (kShort) add_pairs<kPairs, v>(sum, block.scale_pairs, pairs);

@@ -3,7 +3,9 @@
 // the first-level cache, for all rows.
 #pragma once
 
+#include "ops/cpu/int4_panels.h"
 #include "ops/cpu/int4_sums.h"
+#include "ops/cpu/row_tiles.h"
 
 namespace pagedinfer {
 namespace {
@@ -16,13 +18,19 @@ constexpr int unpacked_rows(CodeValues values, bool is_tall) {
   return is_tall ? 3 * kInt4Rows + 1 : 16 * kInt4Rows;
 }
 
-// Weights of a tile: eight columns of its outputs, the first and the second half apart. Of two or
-// more tiles that share codes each prefetches up to so many lines with eight columns.
+// Lines of eight columns that each of so many tiles prefetches if they share these.
+constexpr int shared_lines(CodeValues values, int tiles) {
+  return (bytes_of_eight(values) + 64 * tiles - 1) / (64 * tiles);
+}
+
+// Weights of a tile: eight columns of its outputs, the first and the second half apart. kMinTiles:
+// of two or more that share them.
+constexpr int kTilesOfPanel = kInt8Panel / kInt4Outputs;
 template <CodeValues kValues>
 struct PackedCodes {
   static constexpr int kEightBytes = bytes_of_eight(kValues);
-  static constexpr int kSharedLines = (kEightBytes + 127) / 128;
-  static constexpr bool kWide = is_wide(kValues), kCanBeOnly = kInt4Outputs == kInt8Panel;
+  static constexpr bool kWide = is_wide(kValues), kCanBeOnly = kTilesOfPanel == 1;
+  static constexpr int kMinTiles = kCanBeOnly ? 2 : kTilesOfPanel;
   template <int kHalf>
   static FORCE_INLINE NativeCodes numbers(const uint8_t* eight, int at) {
     return numbers_at<kValues, kHalf>(eight, at);
@@ -31,8 +39,9 @@ struct PackedCodes {
 template <CodeValues kValues>
 struct UnpackedCodes {
   static constexpr int kEightBytes = 2 * kInt4EightBytes;
-  static constexpr int kSharedLines = bits_of(kValues) > 4 ? 2 : 1;
   static constexpr bool kWide = is_wide(kValues), kCanBeOnly = false;
+  static constexpr int kMinTiles =
+      (unpacked_rows(kValues, true) + kInt4Rows - 1) / kInt4Rows * kTilesOfPanel;
   template <int kHalf>
   static FORCE_INLINE NativeCodes numbers(const uint8_t* eight, int at) {
     return load_codes(eight + kHalf * kInt4EightBytes + at);
@@ -56,18 +65,19 @@ void unpack_codes(const Int4Block& block, uint8_t* bytes) {
 }
 
 // What a tile prefetches of the codes that are read later: `step` bytes with every eight columns.
+// An only tile whose prefetches go to the second level asks for the first level too, for what it
+// reads kNear bytes later.
 struct TilePrefetches {
   static constexpr int64_t kNear = 2 << 10;
 
   const uint8_t* ahead;
-  int64_t step, group_gap;  // the latter after each group
-  bool to_first_level;      // else to the second one,
-  int64_t near;             // and the only tile to the first what it reads so many bytes later
+  int64_t step, group_gap;  // bytes from eight columns to the next; and after each group
+  bool to_first_level;      // else to the second level
 
   // `codes`: what is read now.
   template <int kLines, bool kIsOnly>
   FORCE_INLINE void fetch(const uint8_t* codes) {
-    const auto *const far = (const char*)ahead, *const soon = (const char*)codes + near;
+    const auto *const far = (const char*)ahead, *const soon = (const char*)codes + kNear;
     ahead += step;
     if (to_first_level) {
       unrolled<kLines>([&]<int i>() INLINE_LAMBDA { _mm_prefetch(far + i * 64, _MM_HINT_T0); });
@@ -81,19 +91,18 @@ struct TilePrefetches {
 };
 
 struct Int4Tiles {
-  // A tile of a block whose codes, or bytes, are at `w`, and after each group so many bytes further
-  // on. kIsOnly: no other tile reads them.
-  template <class Codes, bool kIsOnly, int kRows>
-  static __attribute__((noinline)) void tile(Int4Sums<kRows> sums, const int8_t* x,
-                                             const uint8_t* w, int64_t group_gap,
-                                             TilePrefetches prefetches) {
-    constexpr int kLines = kIsOnly ? Codes::kEightBytes / 64 : Codes::kSharedLines;
-    const int from = kInt4Outputs == kInt8Panel ? 0 : sums.output * kFour;
-    const int groups = sums.block.groups, group = sums.block.group;
-    int left = sums.block.columns;
+  // Multiplies a tile of a block. `w`: its codes, or bytes; group_gap bytes follow each group.
+  // kIsOnly: no other tile reads them. kLines: of those prefetched with eight columns.
+  template <class Codes, bool kIsOnly, int kLines, int kRows>
+  static __attribute__((noinline)) void multiply_tile(Int4Tile<kRows> tile, const int8_t* x,
+                                                      const uint8_t* w, int64_t group_gap,
+                                                      TilePrefetches prefetches) {
+    const int from = kInt4Outputs == kInt8Panel ? 0 : tile.output * kFour;
+    const int groups = tile.block.groups, group = tile.block.group;
+    int left = tile.block.columns;
     for (int g = 0; g < groups; ++g) {
-      NativeCodes sum[kRows][kInt4Vectors];
-      sums.begin(g, sum);
+      typename Int4Tile<kRows>::Sums sum;
+      tile.begin(g, sum);
       const int8_t* const end = x + (left < group ? left : group);
       left -= group;
       do {
@@ -113,44 +122,48 @@ struct Int4Tiles {
       } while (x != end);
       w += group_gap;
       prefetches.ahead += prefetches.group_gap;
-      sums.end(g, sum);
+      tile.end(g, sum);
     }
   }
 
-  // All tiles together prefetch as much as the block has. One tile alone asks for what it reads
-  // soon. kValues: of the packed codes.
+  // Each tile prefetches its part of what is read later. Many tiles ask for some lines more than
+  // once. One tile alone asks for what it reads soon. kValues: of the packed codes.
   template <class Codes, CodeValues kValues>
   static void multiply_rows(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
                             const uint8_t* w, int64_t group_gap, float* total) {
     constexpr int kEightBytes = bytes_of_eight(kValues);
     const int tiles = (rows + kInt4Rows - 1) / kInt4Rows;
-    const int all = tiles * (kInt8Panel / kInt4Outputs);
+    const int all = tiles * kTilesOfPanel;
     const int step = (kEightBytes + all - 1) / all, eights = block.group / kInt4Eight;
     const int64_t distance = !block.is_near ? block.distance
                              : all == 1     ? block.soon
                                             : block.block_bytes;
+    // Lines behind the last block of all may be asked for: that is harmless.
     TilePrefetches prefetches = {.ahead = block.panel.ahead_of(block.codes, distance),
                                  .step = step,
                                  .group_gap = block.group_bytes - eights * step,
-                                 .to_first_level = block.is_near,
-                                 .near = block.is_super_block ? 0 : TilePrefetches::kNear};
+                                 .to_first_level = block.is_near};
     alignas(64) float part[kInt4Rows * kInt4Outputs];
     for (int output = 0; output < kInt8Panel; output += kInt4Outputs) {
       for (int t = 0; t < tiles; ++t) {
         const int first = rows * t / tiles, last = rows * (t + 1) / tiles;
         const int64_t row = at + first;
         with_rows<kInt4Rows>(last - first, [&]<int kRows>() {
-          const Int4Sums<kRows> sums = {.block = block,
-                                        .output = output,
-                                        .sums = input.sums + row * kNumSums + sums_at(block.group),
-                                        .scales = input.scales + row,
-                                        .part = part,
-                                        .total = total + first * kInt8Panel + output};
+          const Int4Tile<kRows> tile = {
+              .block = block,
+              .output = output,
+              .input_sums = input.sums + row * kNumSums + sums_at(block.group),
+              .scales = input.scales + row,
+              .part = part,
+              .total = total + first * kInt8Panel + output};
           const int8_t* const x = input.numbers + row * kInt8Group;
+          constexpr int kAll = kEightBytes / 64, kShared = shared_lines(kValues, Codes::kMinTiles);
           if constexpr (Codes::kCanBeOnly) {
-            if (all == 1) return tile<Codes, true>(sums, x, w, group_gap, prefetches);
+            if (all == 1) {
+              return multiply_tile<Codes, true, kAll>(tile, x, w, group_gap, prefetches);
+            }
           }
-          tile<Codes, false>(sums, x, w, group_gap, prefetches);
+          multiply_tile<Codes, false, kShared>(tile, x, w, group_gap, prefetches);
         });
         prefetches.ahead += eights * step;
         if (output == 0 && t == 0 && block.is_super_block) block.prefetch_side();
