@@ -35,10 +35,10 @@ std::string lines_with_forms() {
       R"("guided_json":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]})",
       R"("guided_grammar":"root ::= \"(\" root \")\" | [0-9]{1,4}")"};
   std::string lines;
-  for (int i = 0; i < 15; ++i) {
+  for (int i = 0; i < 20; ++i) {
     lines += fmt::format(
         R"({{"prompt":"Tell me of {}.","max_tokens":{},"temperature":{}{}{}{},{}}})",
-        std::string(static_cast<size_t>(i), '7'), 4 + i * 7 % 11, i % 3 == 0 ? "0" : "1.2",
+        std::string(static_cast<size_t>(i), '7'), 4 + i * 7 % 19, i % 3 == 0 ? "0" : "1.2",
         i % 4 == 3 ? R"(,"n":2)" : "", i % 6 == 0 && i != 12 ? R"(,"beam_width":3)" : "",
         i % 7 == 3 ? R"(,"repetition_penalty":1.2,"logit_bias":{"20":2})" : "", kForms[i % 5]);
     lines += '\n';
@@ -77,10 +77,10 @@ TEST_CASE("emulated: answers in a given form are the CPU's, whatever the setting
   const std::string lines = lines_with_forms();
   const Words flags = {"--dtype", "float32"};
   const Answers cpu = answer(lines, flags + Words{"--device", "cpu", "--num-blocks", "200"});
-  REQUIRE(cpu.records.size() == 15);
+  REQUIRE(cpu.records.size() == 20);
   const std::vector<Words> settings = {
-      {"--num-blocks", "200"},
-      {"--max-batch-size", "2", "--num-blocks", "200"},
+      {"--num-blocks", "200", "--max-step-tokens", "256"},
+      {"--max-batch-size", "2", "--num-blocks", "200", "--max-step-tokens", "64"},
       // Preempted and chunked.
       {"--max-batch-size", "5", "--max-step-tokens", "7", "--prefill-chunk-size", "3",
        "--num-blocks", "27", "--block-size", "3", "--max-model-len", "64"},
