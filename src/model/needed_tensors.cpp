@@ -5,15 +5,15 @@
 namespace pagedinfer {
 namespace {
 
-using Visit = std::function<void(const Needed&)>;
+using Visit = std::function<void(const NeededTensor&)>;
 
 // Matrices of the same name are the rows of one tensor, in this order.
-void visit_matrices(std::initializer_list<Needed> matrices, const Visit& visit) {
-  for (const Needed& matrix : matrices) {
-    Needed part = matrix;
+void visit_matrices(std::initializer_list<NeededTensor> matrices, const Visit& visit) {
+  for (const NeededTensor& matrix : matrices) {
+    NeededTensor part = matrix;
     part.stored_rows = 0;
     part.together = matrices;
-    for (const Needed& other : matrices) {
+    for (const NeededTensor& other : matrices) {
       if (other.name != part.name) continue;
       if (&other < &matrix) part.first_row += other.rows;
       part.stored_rows += other.rows;
@@ -51,7 +51,7 @@ void visit_stacked_experts(const ModelSpec& spec, ExpertStorage storage, const L
     Expert& expert = w.experts[static_cast<size_t>(e)];
     const auto part = [&](const std::string& name, Tensor& to, int64_t rows, int64_t cols,
                           const TurnedRows& turned) {
-      Needed needed = {.name = name, .destination = to, .rows = rows, .cols = cols};
+      NeededTensor needed = {.name = name, .destination = to, .rows = rows, .cols = cols};
       needed.stacked = count;
       if (storage == ExpertStorage::kStackedRows) {
         needed.stored_rows = count * turned.stored_cols;
@@ -87,7 +87,7 @@ void visit_stacked_experts(const ModelSpec& spec, ExpertStorage storage, const L
 // The router and the experts of a layer.
 void visit_experts(const ModelSpec& spec, ExpertStorage storage, const LayerNames& n,
                    LayerWeights& w, const Visit& visit) {
-  const Visit of_expert = [&](Needed needed) {
+  const Visit of_expert = [&](NeededTensor needed) {
     needed.is_expert = true;
     visit(needed);
   };
@@ -119,7 +119,7 @@ std::vector<Checkpoint::Declared> tensors_of(const ModelSpec& spec, const Tensor
                                              const Has& has) {
   std::vector<Checkpoint::Declared> all;
   Weights unused;
-  for_each_tensor(spec, names, unused, [&](const Needed& needed) {
+  for_each_tensor(spec, names, unused, [&](const NeededTensor& needed) {
     if (!needed.is_first() || !has(needed)) return;
     all.push_back({needed.name, needed.stored_rows, needed.stored_cols(), needed.stacked});
   });
@@ -142,7 +142,7 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
       visit({name, destination, 1, cols, TensorKind::kNorm});
     };
     const int rope = spec.layers[i].rope;
-    const auto rotated = [&](Needed needed) {
+    const auto rotated = [&](NeededTensor needed) {
       if (spec.pair_rows == PairRows::kApart || rope == kNoRope) return needed;
       needed.pairs = {spec.head_dim, std::ssize(spec.ropes[rope].inv_freq)};
       return needed;
@@ -191,7 +191,7 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
 }
 
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names) {
-  return tensors_of(spec, names, [](const Needed&) { return true; });
+  return tensors_of(spec, names, [](const NeededTensor&) { return true; });
 }
 
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names,
@@ -200,7 +200,7 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
   std::vector<Checkpoint::Declared> all = needed_tensors(spec, names);
   Weights unused;
   size_t i = 0;
-  for_each_tensor(spec, names, unused, [&](const Needed& needed) {
+  for_each_tensor(spec, names, unused, [&](const NeededTensor& needed) {
     if (!needed.is_first()) return;
     Checkpoint::Declared& tensor = all[i++];
     if (needed.kind != TensorKind::kMatrix || !needed.is_turned()) return;
@@ -212,7 +212,7 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
 }
 
 std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names) {
-  return tensors_of(spec, names, [](const Needed& needed) {
+  return tensors_of(spec, names, [](const NeededTensor& needed) {
     return needed.kind == TensorKind::kEmbedding || needed.kind == TensorKind::kRouter ||
            (needed.kind == TensorKind::kMatrix && needed.stacked == 0);
   });

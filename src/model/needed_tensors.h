@@ -1,6 +1,7 @@
 // The tensors that a model needs: what each is, where it lies in the checkpoint, and where it goes.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -30,13 +31,14 @@ struct NeighbouringPairs {
 };
 
 // Rows that are columns of the checkpoint's tensor: row i is column first + i * step, from a row on
-// that Needed gives. A bias is a matrix of one column here.
+// that NeededTensor gives. A bias is a matrix of one column here.
 struct TurnedRows {
   int64_t stored_cols = 0;  // 0: they are rows there too
   int64_t first = 0, step = 1;
 };
 
-struct Needed {
+// A tensor, or a part of one, that the model needs.
+struct NeededTensor {
   const std::string& name;
   Tensor& destination;  // in Weights
   int64_t rows, cols;
@@ -44,7 +46,7 @@ struct Needed {
   // The place of its rows in the tensor of this name, which may have the rows of several matrices.
   int64_t first_row = 0, stored_rows = rows;
   // The matrices that are multiplied together; they must have one type.
-  std::initializer_list<Needed> together = {};
+  std::initializer_list<NeededTensor> together = {};
   NeighbouringPairs pairs = {};  // of its rows, or of its numbers if it is a bias
   TurnedRows turned = {};
   bool is_expert = false;
@@ -67,7 +69,7 @@ struct Needed {
 // The rows of a matrix, or of the matrices of all experts, as outputs even where the tensor is
 // turned: so quantized tensors and adapters have them.
 struct OutputRows {
-  explicit OutputRows(const Needed& needed)
+  explicit OutputRows(const NeededTensor& needed)
       : tensor{needed.stored_rows, needed.cols, needed.stacked},
         first(needed.first_row),
         pairs(needed.pairs) {
@@ -85,10 +87,11 @@ struct OutputRows {
   NeighbouringPairs pairs;
 };
 
-// Calls visit(Needed) for every tensor of the model, and for one after another that are multiplied
-// together. A Needed lives for its call.
+// Calls visit() for every tensor of the model, and for those that are multiplied together one after
+// another. A NeededTensor and what it refers to are valid during the call only. Makes the layers
+// and experts of `weights`.
 void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& weights,
-                     const std::function<void(const Needed&)>& visit);
+                     const std::function<void(const NeededTensor&)>& visit);
 
 // Names and shapes of the tensors that a model of this spec needs.
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);

@@ -16,7 +16,7 @@ namespace pagedinfer {
 namespace {
 
 // Chosen so that products keep the scale of their input and norms multiply by about 1.
-DummyRange dummy_range(const Needed& needed, const ModelSpec& spec) {
+DummyRange dummy_range(const NeededTensor& needed, const ModelSpec& spec) {
   switch (needed.kind) {
     case TensorKind::kNorm: return {1.0f - spec.norm_weight_offset, 0.25f};
     case TensorKind::kBias:
@@ -34,36 +34,36 @@ bool is_multiplied(const OpenedModel& model, TensorKind kind) {
 }
 
 // Whether the model's adapter changes the tensor.
-bool is_sum(const OpenedModel& model, const Needed& needed) {
+bool is_sum(const OpenedModel& model, const NeededTensor& needed) {
   return model.adapter && model.adapter->changes(needed.name);
 }
 
 // Whether its rows are computed or moved while they are loaded, so that it is a copy.
-bool is_copied(const OpenedModel& model, const Needed& needed) {
+bool is_copied(const OpenedModel& model, const NeededTensor& needed) {
   return is_sum(model, needed) || needed.pairs.num_pairs > 0 || needed.is_turned();
 }
 
-bool is_beside_sum(const OpenedModel& model, const Needed& needed) {
+bool is_beside_sum(const OpenedModel& model, const NeededTensor& needed) {
   return std::ranges::any_of(needed.together,
-                             [&](const Needed& other) { return is_sum(model, other); });
+                             [&](const NeededTensor& other) { return is_sum(model, other); });
 }
 
-bool is_quantized(const OpenedModel& model, const Needed& needed) {
+bool is_quantized(const OpenedModel& model, const NeededTensor& needed) {
   const bool is_matrix =
       needed.kind == TensorKind::kMatrix || needed.kind == TensorKind::kEmbedding;
   return is_matrix && model.quantized.has(model.checkpoint, needed.name);
 }
 
 // Whether only some of the matrices that are multiplied together are quantized.
-bool is_quantized_in_part(const OpenedModel& model, const Needed& needed) {
+bool is_quantized_in_part(const OpenedModel& model, const NeededTensor& needed) {
   const auto quantized = std::ranges::count_if(
-      needed.together, [&](const Needed& other) { return is_quantized(model, other); });
+      needed.together, [&](const NeededTensor& other) { return is_quantized(model, other); });
   return quantized > 0 && quantized < std::ssize(needed.together);
 }
 
 // An embedding that is looked up only stays as it is: a step reads few of its rows.
-DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_file, DType compute,
-                    const DeviceMemory& memory, Quantization quantize) {
+DType uploaded_type(const OpenedModel& model, const NeededTensor& needed, DType of_file,
+                    DType compute, const DeviceMemory& memory, Quantization quantize) {
   switch (needed.kind) {
     case TensorKind::kNorm:
     case TensorKind::kRouter:
@@ -84,18 +84,18 @@ DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_fil
 }
 
 // The whole stored tensor that contains the needed rows.
-Tensor stored_tensor(const Checkpoint& checkpoint, const Needed& needed) {
+Tensor stored_tensor(const Checkpoint& checkpoint, const NeededTensor& needed) {
   return checkpoint.tensor(needed.name, needed.stored_rows, needed.stored_cols(), needed.stacked);
 }
 
-Tensor rows_of(const Needed& needed, Tensor stored) {
+Tensor rows_of(const NeededTensor& needed, Tensor stored) {
   stored.data =
       static_cast<char*>(stored.data) + needed.first_row * stored.stride * size_of(stored.dtype);
   stored.rows = needed.rows;
   return stored;
 }
 
-RowSource open_quantized(const OpenedModel& model, const Needed& needed) {
+RowSource open_quantized(const OpenedModel& model, const NeededTensor& needed) {
   const OutputRows place(needed);
   RowSource source = model.quantized.open(model.checkpoint, needed.name, place.tensor);
   if (place.step == 1) return part_of(std::move(source), place.first, needed.rows);
@@ -110,11 +110,11 @@ RowSource open_quantized(const OpenedModel& model, const Needed& needed) {
 
 // The codes of 4 bits that the checkpoint has for these rows, if they are to stay; nullopt: there
 // are none, or products cannot keep them.
-std::optional<CodeSource> open_codes(const OpenedModel& model, const Needed& needed,
+std::optional<CodeSource> open_codes(const OpenedModel& model, const NeededTensor& needed,
                                      Quantization quantize) {
   const bool stay = quantize == Quantization::kCodes || quantize == Quantization::kInt4;
   if (!stay) return std::nullopt;
-  const auto open = [&](const Needed& matrix) -> std::optional<CodeSource> {
+  const auto open = [&](const NeededTensor& matrix) -> std::optional<CodeSource> {
     if (!is_quantized(model, matrix) || is_sum(model, matrix)) return std::nullopt;
     auto codes =
         model.quantized.open_codes(model.checkpoint, matrix.name, OutputRows(matrix).tensor);
@@ -124,7 +124,7 @@ std::optional<CodeSource> open_codes(const OpenedModel& model, const Needed& nee
   };
   auto all = open(needed);
   if (!all) return std::nullopt;
-  const auto keeps_codes = [&](const Needed& other) {
+  const auto keeps_codes = [&](const NeededTensor& other) {
     return other.name == needed.name || open(other).has_value();
   };
   if (needed.is_expert && !std::ranges::all_of(needed.together, keeps_codes)) return std::nullopt;
@@ -154,7 +154,7 @@ int64_t bytes_of_rows(int64_t rows, int64_t cols, DType type, const DeviceMemory
 }
 
 // REQUIRES: is_sum().
-RowSource open_sum(const OpenedModel& model, const Needed& needed, RowSource matrix,
+RowSource open_sum(const OpenedModel& model, const NeededTensor& needed, RowSource matrix,
                    const DeviceMemory& memory) {
   const Adapter& adapter = *model.adapter;
   const Tensor replacement = adapter.replacement_of(needed.name);
@@ -180,7 +180,7 @@ RowSource pairs_apart(RowSource source, const NeighbouringPairs& pairs) {
 }
 
 // The numbers of the rows on the device: with the adapter's update, in the device's order.
-RowSource finished_rows(const OpenedModel& model, const Needed& needed, RowSource rows,
+RowSource finished_rows(const OpenedModel& model, const NeededTensor& needed, RowSource rows,
                         const DeviceMemory& memory) {
   const bool moves_first = model.spec.pair_rows == PairRows::kNeighboursInFile;
   if (moves_first) rows = pairs_apart(std::move(rows), needed.pairs);
@@ -189,7 +189,7 @@ RowSource finished_rows(const OpenedModel& model, const Needed& needed, RowSourc
 }
 
 // REQUIRES: is_turned(); `stored` is the whole tensor.
-RowSource turned_rows(const Needed& needed, const Tensor& stored) {
+RowSource turned_rows(const NeededTensor& needed, const Tensor& stored) {
   const int64_t inputs = needed.inputs(), first_row = needed.first_row;
   const TurnedRows turned = needed.turned;
   return {needed.outputs(), inputs, [=](int64_t first, int64_t count, float* out) {
@@ -241,7 +241,7 @@ DType file_dtype(const Checkpoint& files, const QuantizedWeights& quantized,
 Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory,
                      Quantization quantize, DType dequantized) {
   Weights weights;
-  for_each_tensor(model.spec, model.names, weights, [&](const Needed& needed) {
+  for_each_tensor(model.spec, model.names, weights, [&](const NeededTensor& needed) {
     if (is_quantized(model, needed)) {
       const DType type = uploaded_type(model, needed, dequantized, compute, memory, quantize);
       model.quantized.read_ahead(model.checkpoint, needed.name);
@@ -311,7 +311,7 @@ WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMe
   Weights unused;
   WeightBytes bytes;
   const bool is_on_host = !memory.capacity();
-  for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
+  for_each_tensor(model.spec, model.names, unused, [&](const NeededTensor& needed) {
     if (is_quantized(model, needed)) {
       if (const auto codes = open_codes(model, needed, quantize)) {
         bytes.copied += memory.codes_bytes(*codes);
