@@ -1,9 +1,9 @@
 """A block of experts on the CPU, chosen evenly and by Zipf's law, beside the machine's own bounds.
 
 Runs pagedinfer_routing_bench in N rounds, all types in turn; build it first. The bound is reading the experts that
-the tokens touch, or multiplying. A point is the round of the median share, for a machine's speed drifts. Goals: with
-1 to 64 tokens at least 0.8 of the bound, by either law; and by Zipf's law at most 1.15 of
-an even choice's time over the bound. A figure that misses one is marked.
+the tokens touch, or multiplying. For each number of tokens and law the round of the median share counts, since the
+machine's speed drifts. Goals: with 1 to 64 tokens at least 0.8 of the bound, by either law; and by Zipf's law at most
+1.15 of an even choice's time over the bound. A figure that misses one is marked.
 """
 import json
 import statistics
@@ -25,7 +25,7 @@ def add_flags(parser):
 
 
 def median_points(rounds):
-    """Of each tokens and law the point of the round whose share is the median."""
+    """For each number of tokens and law the point of the round with the median share."""
     for points in zip(*rounds):
         middle = statistics.median_low(point["of_bound"] for point in points)
         yield next(point for point in points if point["of_bound"] == middle)

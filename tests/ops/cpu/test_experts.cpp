@@ -370,15 +370,16 @@ TEST_CASE("the memory that is planned for experts is enough for any choice") {
                                            .hidden = random.below(600) + 1,
                                            .width = random.below(600) + 1,
                                            .shared_width = random.below(2) * 300}};
-    // A token has the experts from one on, which are as even a choice as it gets, or the first
-    // ones.
-    const bool is_even = random.below(2) == 0;
+    // Tokens take the experts in turn, or all take the first ones, or each begins anywhere.
+    const int kind = random.below(3);
     std::vector<int64_t> rows(static_cast<size_t>(experts));
-    for (int64_t i = 0; i < bounds.tokens * per_row; ++i) {
-      ++rows[static_cast<size_t>(is_even ? i % experts : i % per_row)];
+    for (int64_t token = 0; token < bounds.tokens; ++token) {
+      const int64_t first = kind == 0 ? token * per_row : kind == 1 ? 0 : random.below(experts);
+      for (int i = 0; i < per_row; ++i) ++rows[static_cast<size_t>((first + i) % experts)];
     }
     const ExpertBounds& e = bounds.experts;
-    int64_t needed = packed_bytes(bounds.tokens, e.hidden);
+    int64_t needed = packed_bytes(bounds.tokens, e.hidden) +
+                     bounds.tokens * (experts + 1) * size_of(DType::kF32);
     if (e.shared_width > 0) {
       needed += packed_bytes(bounds.tokens, e.hidden) + packed_bytes(bounds.tokens, e.shared_width);
     }
