@@ -64,8 +64,8 @@ void append_json_number(std::string& out, T value) {
     }
   }
   char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  out.append(digits, end);
+  const char* const end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  out.append(digits, static_cast<size_t>(end - digits));
 }
 
 // Appends one JSON value to a string, on one line, commas where they belong:
