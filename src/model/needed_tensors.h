@@ -53,7 +53,7 @@ struct NeededTensor {
   int64_t stacked = 0;  // experts whose matrices are in the tensor; 0: one or none
 
   bool is_turned() const { return turned.stored_cols > 0; }
-  // As a matrix of one number for each output, if it is a bias.
+  // A bias counts as a matrix of one number for each output.
   int64_t outputs() const { return kind == TensorKind::kBias ? cols : rows; }
   int64_t inputs() const { return kind == TensorKind::kBias ? 1 : cols; }
   int64_t stored_cols() const { return is_turned() ? turned.stored_cols : cols; }
@@ -87,9 +87,9 @@ struct OutputRows {
   NeighbouringPairs pairs;
 };
 
-// Calls visit() for every tensor of the model, and for those that are multiplied together one after
-// another. A NeededTensor and what it refers to are valid during the call only. Makes the layers
-// and experts of `weights`.
+// Calls visit() for every tensor of the model. Tensors that are multiplied together follow each
+// other. A NeededTensor and what it refers to are valid during the call only. Makes the layers and
+// experts of `weights`.
 void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& weights,
                      const std::function<void(const NeededTensor&)>& visit);
 

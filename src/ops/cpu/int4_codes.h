@@ -134,8 +134,8 @@ template <bool kWide, int kVectors>
 FORCE_INLINE void add_columns(NativeCodes (&sum)[kVectors], const NativeCodes (&weights)[kVectors],
                               const int8_t* four) {
 #if defined(__AVX512VNNI__)
-  // One piece of assembly, because otherwise g++ keeps some sums of a tile in memory. A sum is
-  // written before the last weights are read.
+  // With a statement of assembly for each register g++ keeps some sums of a tile in memory. A sum
+  // is written before the last weights are read.
   static_assert(kVectors == 4);
   typedef int32_t Four __attribute__((aligned(1), may_alias));
   NativeCodes numbers;

@@ -88,8 +88,8 @@ struct Int4Block {
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];  // two of 16 bits in each
-  // With has_short_sums: two sub-scales in each, times -kMiddle, which take the middle off the sums
-  // again.
+  // With has_short_sums: two sub-scales in each, times -kMiddle. Their products with the sums of
+  // the inputs correct sums that began at kMiddle.
   alignas(64) int32_t scale_pairs[kMaxCodeGroups / 2][kInt8Panel];
 
   static int64_t in_wholes(int64_t min, int64_t whole) { return (min + whole - 1) / whole * whole; }

@@ -26,7 +26,7 @@ struct Int4Tile {
   float* part;                // (kRows, kInt4Outputs), the parts; int32_t in super-blocks
   float* total;               // of the first row and output; rows are kInt8Panel apart
 
-  // The sums of group g begin at the zero points times minus the sums of their inputs.
+  // Sets the sums of group g to the zero points times minus the sums of the inputs.
   FORCE_INLINE void begin(int g, Sums& sum) const {
     if (block.has_zeros) {
       unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
@@ -43,7 +43,7 @@ struct Int4Tile {
     });
   }
 
-  // Adds the sums of group g to the parts, and after the last one the parts to the totals.
+  // Adds the sums of group g to the parts. After the last group the parts are added to the totals.
   FORCE_INLINE void end(int g, const Sums& sum) const {
     const bool is_last = g + 1 == block.groups;
     if (block.is_super_block) {
@@ -72,8 +72,8 @@ struct Int4Tile {
   FORCE_INLINE float* part_of() const {
     return part + m * kInt4Outputs + v * kNativeLanes;
   }
-  // Minus the sum of row m's inputs of group g is in the lower half of each lane. The upper half
-  // has another sum: multiply by lanes whose upper half is 0.
+  // The lower half of each lane is minus the sum of row m's inputs of group g. The upper half is
+  // another sum, so multiply by lanes whose upper half is 0.
   template <int m>
   FORCE_INLINE NativeCodes sums_of(int g) const {
     return repeat_pair(input_sums + m * kNumSums + g);
@@ -168,8 +168,8 @@ struct Int4Tile {
       });
     });
   }
-  // Adds the products of sub-minima, or of sub-scales, and minus the sums of their inputs. A lane
-  // of `of_block` and of `pairs` has two of them.
+  // Adds each sub-minimum, or sub-scale, times minus the sum of its inputs. A lane of `of_block`
+  // and a lane of `pairs` have two of them.
   template <int kPairs, int v>
   FORCE_INLINE void add_pairs(NativeCodes& sum, const int32_t (*of_block)[kInt8Panel],
                               const NativeCodes* pairs) const {

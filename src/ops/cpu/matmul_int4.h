@@ -126,8 +126,9 @@ struct Int4Tiles {
     }
   }
 
-  // Each tile prefetches its part of what is read later. Many tiles ask for some lines more than
-  // once. One tile alone asks for what it reads soon. kValues: of the packed codes.
+  // Each tile prefetches its part of the block that is read later; if there are many tiles, some
+  // lines are asked for more than once. An only tile asks for what it reads soon. kValues: of the
+  // packed codes.
   template <class Codes, CodeValues kValues>
   static void multiply_rows(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
                             const uint8_t* w, int64_t group_gap, float* total) {
@@ -138,7 +139,7 @@ struct Int4Tiles {
     const int64_t distance = !block.is_near ? block.distance
                              : all == 1     ? block.soon
                                             : block.block_bytes;
-    // Lines behind the last block of all may be asked for: that is harmless.
+    // A prefetch behind the last block is harmless.
     TilePrefetches prefetches = {.ahead = block.panel.ahead_of(block.codes, distance),
                                  .step = step,
                                  .group_gap = block.group_bytes - eights * step,
