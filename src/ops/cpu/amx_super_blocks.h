@@ -30,7 +30,7 @@ struct SuperBlockTarget {
           store(sums_of_high + place(m, half), shift_left<8>(sums_of_row(sums, m, half)));
         }
       }
-    } else if (!block->has_minima) {
+    } else if (!block->kind.has_minima) {
       add_low<count, 0>(sums, first);
     } else {
       block->groups == kMaxCodeGroups ? add_low<count, kMaxCodeGroups / 2>(sums, first)

@@ -62,6 +62,32 @@ struct CodePanel {
   }
 };
 
+// How the sums of a group are added to the parts: with a scale and perhaps a minimum, or as a
+// sub-block of a super-block.
+struct GroupKind {
+  bool is_sub_block = false, has_minima = false;
+  int subs = 0;  // sub-blocks of a super-block with minima
+  // Sums begin at Int4Block::kMiddle as the zero point, so that those of a sub-block fit into 16
+  // bits. Its sub-scales have 16 bits too, with zeros above them.
+  bool has_short_sums = false;
+  bool operator==(const GroupKind&) const = default;
+};
+constexpr GroupKind kScaled = {}, kWithMinima = {.has_minima = true},
+                    kSubBlock = {.is_sub_block = true},
+                    kSubBlockOf16 = {.is_sub_block = true, .has_minima = true, .subs = 16},
+                    kSubBlockOf32 = {.is_sub_block = true, .has_minima = true, .subs = 8},
+                    kShortSubBlock = {.is_sub_block = true,
+                                      .has_minima = true,
+                                      .subs = 8,
+                                      .has_short_sums = true};
+constexpr GroupKind kind_of(const Int4Header& header) {
+  if (header.sub_group == 0) return header.has_minima ? kWithMinima : kScaled;
+  if (!header.has_minima) return kSubBlock;
+  if (header.sub_group == 16) return kSubBlockOf16;
+  const bool is_short = header.values == CodeValues::kUniform && header.zero == 0;
+  return is_short ? kShortSubBlock : kSubBlockOf32;
+}
+
 // The groups of a panel that belong to a group of the input: where their codes are, and what of
 // them is widened once for all rows. A super-block's sub-blocks are its groups.
 struct Int4Block {
@@ -78,17 +104,14 @@ struct Int4Block {
   bool is_first;                          // for AMX: the totals begin at +0
   bool is_near = false, is_tall = false;  // of MatmulArgs
   bool has_zeros;                         // else only AMX reads `zeros`: all zero_of(header)
-  bool is_super_block, has_minima;  // then scales[0] and [1] are those of it and of its minima
-  // Sums begin at kMiddle as the zero point, so that those of a sub-block fit into 16 bits. Its
-  // sub-scales have 16 bits too, with zeros above them.
-  bool has_short_sums;
+  GroupKind kind;  // of a super-block scales[0] and [1] are those of it and of its minima
   static constexpr int kMiddle = 8;
   static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];  // two of 16 bits in each
-  // With has_short_sums: two sub-scales in each, times -kMiddle. Their products with the sums of
+  // With short sums: two sub-scales in each, times -kMiddle. Their products with the sums of
   // the inputs correct sums that began at kMiddle.
   alignas(64) int32_t scale_pairs[kMaxCodeGroups / 2][kInt8Panel];
 
@@ -112,20 +135,17 @@ struct Int4Block {
     columns = left < kInt8Group ? left : kInt8Group;
     groups = (columns + group - 1) / group;
     is_first = k == 0;
-    is_super_block = header.sub_group > 0;
-    has_minima = header.has_minima;
+    kind = kind_of(header);
     has_zeros = header.has_zeros;
-    has_short_sums = header.values == CodeValues::kUniform && header.sub_group == 32 &&
-                     has_minima && header.zero == 0;
-    zero = has_short_sums ? kMiddle : zero_of(header);
-    if (is_super_block) return widen_super_block(header);
+    zero = kind.has_short_sums ? kMiddle : zero_of(header);
+    if (kind.is_sub_block) return widen_super_block(header);
     for (int i = 0; i < groups; ++i) {
       const uint8_t* const side =
           codes + i * group_bytes + bytes_of_codes(header.values, columns_of(i));
       // Near, the processor's own prefetcher runs over them.
       if (!is_near) prefetch(side, side_bytes);
       widen_scales(header.scales, side, scales[i]);
-      if (has_minima) {
+      if (kind.has_minima) {
         widen_scales(header.scales, side + kInt8Panel * size_of_scale(header.scales),
                      scales[kMinima + i]);
       }
@@ -139,7 +159,7 @@ struct Int4Block {
     groups = kInt8Group / group;
     group_bytes = bytes_of_codes(header.values, group);
     const uint8_t* side = codes + groups * group_bytes;
-    for (int i = 0; i <= (has_minima ? 1 : 0); ++i) {
+    for (int i = 0; i <= (kind.has_minima ? 1 : 0); ++i) {
       widen_scales(header.scales, side, scales[i]);
       side += kInt8Panel * size_of_scale(header.scales);
     }
@@ -148,8 +168,8 @@ struct Int4Block {
         store(sub_scales[i] + j, load_signed_bytes(side + j));
       }
     }
-    if (has_short_sums) shorten_scales();
-    if (!has_minima) return;
+    if (kind.has_short_sums) shorten_scales();
+    if (!kind.has_minima) return;
     for (int i = 0; i < groups / 2; ++i, side += 2 * kInt8Panel) {
       for (int j = 0; j < kInt8Panel; j += 16) {
         store(minima[i] + j,

@@ -2,6 +2,8 @@
 // and totals (docs/numerics.md). Sums stay in registers while a group of columns is multiplied.
 #pragma once
 
+#include <algorithm>
+
 #include "ops/cpu/int4_panels.h"
 #include "ops/cpu/row_tiles.h"
 
@@ -15,7 +17,7 @@ constexpr int kInt4Outputs = kInt4Vectors * kNativeLanes;
 
 // A tile of kRows rows and kInt4Outputs outputs of a block. REQUIRES: end() is called for groups 0,
 // 1, ... in order.
-template <int kRows>
+template <int kRows, GroupKind kKind>
 struct Int4Tile {
   using Sums = NativeCodes[kRows][kInt4Vectors];
 
@@ -45,18 +47,18 @@ struct Int4Tile {
 
   // Adds the sums of group g to the parts. After the last group the parts are added to the totals.
   FORCE_INLINE void end(int g, const Sums& sum) const {
-    const bool is_last = g + 1 == block.groups;
-    if (block.is_super_block) {
-      g == 0 ? add_sub_block<true>(g, sum) : add_sub_block<false>(g, sum);
+    const bool is_first = g == 0, is_last = g + 1 == block.groups;
+    if constexpr (kKind.is_sub_block) {
+      is_first ? add_sub_block<true>(g, sum) : add_sub_block<false>(g, sum);
       if (is_last) end_super_block();
-    } else if (block.has_minima) {
-      g == 0 ? add_group<true, false>(g, sum) : add_group<false, false>(g, sum);
-      add_minima(g);
-      if (is_last) end_parts();
-    } else if (is_last) {
-      g == 0 ? add_group<true, true>(g, sum) : add_group<false, true>(g, sum);
+    } else if (!kKind.has_minima && is_last) {
+      is_first ? add_group<true, true>(g, sum) : add_group<false, true>(g, sum);
     } else {
-      g == 0 ? add_group<true, false>(g, sum) : add_group<false, false>(g, sum);
+      is_first ? add_group<true, false>(g, sum) : add_group<false, false>(g, sum);
+      if constexpr (kKind.has_minima) {
+        add_minima(g);
+        if (is_last) end_parts();
+      }
     }
   }
 
@@ -66,11 +68,20 @@ struct Int4Tile {
   }
   template <int v>
   FORCE_INLINE int place() const {
-    return output + v * kNativeLanes;
+    return (kInt4Outputs == kInt8Panel ? 0 : output) + v * kNativeLanes;
   }
   template <int m, int v>
-  FORCE_INLINE float* part_of() const {
+  FORCE_INLINE float* place_of_part() const {
     return part + m * kInt4Outputs + v * kNativeLanes;
+  }
+  // The part of row m and register v, float32 or, of super-blocks, int32_t.
+  template <class Vector, int m, int v>
+  FORCE_INLINE typename Vector::Native part_of() const {
+    return *(const typename Vector::InMemory*)place_of_part<m, v>();
+  }
+  template <class Vector, int m, int v>
+  FORCE_INLINE void set_part(typename Vector::Native to) const {
+    *(typename Vector::InMemory*)place_of_part<m, v>() = to;
   }
   // The lower half of each lane is minus the sum of row m's inputs of group g. The upper half is
   // another sum, so multiply by lanes whose upper half is 0.
@@ -85,10 +96,9 @@ struct Int4Tile {
     unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
       const Native scale = load_native(block.scales[g] + place<v>());
       unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        float* const to = part_of<m, v>();
-        const Native before = kFirst ? Native{} : load_native(to);
+        const Native before = kFirst ? Native{} : part_of<f32x16, m, v>();
         const Native after = fma_native(__builtin_convertvector(sum[m][v], Native), scale, before);
-        kLast ? add_part<m, v>(after) : store_native(to, after);
+        kLast ? add_part<m, v>(after) : set_part<f32x16, m, v>(after);
       });
     });
   }
@@ -97,84 +107,82 @@ struct Int4Tile {
       const Native of_numbers = static_cast<float>(input_sums[m * kNumSums + g]) - Native{};
       unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
         const Native minimum = load_native(block.scales[Int4Block::kMinima + g] + place<v>());
-        float* const to = part_of<m, v>();
-        store_native(to, fma_native(of_numbers, minimum, load_native(to)));
+        const Native before = part_of<f32x16, m, v>();
+        set_part<f32x16, m, v>(fma_native(of_numbers, minimum, before));
       });
     });
   }
   FORCE_INLINE void end_parts() const {
     unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
       unrolled<kInt4Vectors>([&]<int v>()
-                                 INLINE_LAMBDA { add_part<m, v>(load_native(part_of<m, v>())); });
+                                 INLINE_LAMBDA { add_part<m, v>(part_of<f32x16, m, v>()); });
     });
   }
 
   // Multiplies the sums of a sub-block by its scales and adds them to the parts.
   template <bool kFirst>
   FORCE_INLINE void add_sub_block(int g, const Sums& sum) const {
-    block.has_short_sums ? add_sub_block<kFirst, true>(g, sum)
-                         : add_sub_block<kFirst, false>(g, sum);
-  }
-  template <bool kFirst, bool kShort>
-  FORCE_INLINE void add_sub_block(int g, const Sums& sum) const {
     unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
       const NativeCodes scale = load_words_of(block.sub_scales[g] + place<v>());
       unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        auto* const to = (int32_t*)part_of<m, v>();
         NativeCodes after;
         if constexpr (kFirst) {
-          after = kShort ? multiply_words(scale, sum[m][v]) : sum[m][v] * scale;
+          after = kKind.has_short_sums ? multiply_words(scale, sum[m][v]) : sum[m][v] * scale;
         } else {
-          after = load_words_of(to);
-          if constexpr (kShort) {
+          after = part_of<i32x16, m, v>();
+          if constexpr (kKind.has_short_sums) {
             add_words(after, scale, sum[m][v]);
           } else {
             after += sum[m][v] * scale;
           }
         }
-        *(i32x16::InMemory*)to = after;
+        set_part<i32x16, m, v>(after);
       });
     });
   }
 
   FORCE_INLINE void end_super_block() const {
-    if (!block.has_minima) {
-      end_super_block<0, false>();
-    } else if (block.has_short_sums) {
-      end_super_block<4, true>();
-    } else if (block.groups == 8) {
-      end_super_block<4, false>();
-    } else {
-      end_super_block<8, false>();
-    }
+    // Inlined, g++ would keep the sums in memory.
+    if constexpr (kKind.has_minima) return end_apart(*this);
+    end_rows();
   }
-  template <int kPairs, bool kShort>
-  FORCE_INLINE void end_super_block() const {
-    unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-      NativeCodes pairs[kPairs > 0 ? kPairs : 1];
-      for (int i = 0; i < kPairs; ++i) pairs[i] = repeat_pair(input_sums + m * kNumSums + 2 * i);
-      unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
-        NativeCodes sum = load_words_of((const int32_t*)part_of<m, v>());
-        if constexpr (kShort) add_pairs<kPairs, v>(sum, block.scale_pairs, pairs);
-        Native scaled = fma_native(__builtin_convertvector(sum, Native),
+  static __attribute__((noinline)) void end_apart(Int4Tile tile) { tile.end_rows(); }
+  // Ends rows from kFirst on. The sums of the inputs of kHere rows stay in registers.
+  template <int kFirst = 0>
+  FORCE_INLINE void end_rows() const {
+    constexpr int kHere = std::min(kRows - kFirst, kNativeLanes == 16 ? 3 : 1);
+    constexpr int kPairs = kKind.subs / 2;
+    NativeCodes pairs[kHere][std::max(kPairs, 1)];
+    unrolled<kHere>([&]<int m>() INLINE_LAMBDA {
+      for (int i = 0; i < kPairs; ++i) {
+        pairs[m][i] = repeat_pair(input_sums + (kFirst + m) * kNumSums + 2 * i);
+      }
+    });
+    unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
+      NativeCodes sum[kHere], of_minima[kHere] = {};
+      unrolled<kHere>([&]<int m>() INLINE_LAMBDA { sum[m] = part_of<i32x16, kFirst + m, v>(); });
+      if constexpr (kKind.has_short_sums) add_pairs<v>(sum, block.scale_pairs, pairs);
+      if constexpr (kKind.has_minima) add_pairs<v>(of_minima, block.minima, pairs);
+      unrolled<kHere>([&]<int m>() INLINE_LAMBDA {
+        Native scaled = fma_native(__builtin_convertvector(sum[m], Native),
                                    load_native(block.scales[0] + place<v>()), Native{});
-        if constexpr (kPairs > 0) {
-          NativeCodes of_minima = {};
-          add_pairs<kPairs, v>(of_minima, block.minima, pairs);
-          scaled = fma_native(__builtin_convertvector(of_minima, Native),
+        if constexpr (kKind.has_minima) {
+          scaled = fma_native(__builtin_convertvector(of_minima[m], Native),
                               load_native(block.scales[1] + place<v>()), scaled);
         }
-        add_part<m, v>(scaled);
+        add_part<kFirst + m, v>(scaled);
       });
     });
+    if constexpr (kFirst + kHere < kRows) end_rows<kFirst + kHere>();
   }
-  // Adds each sub-minimum, or sub-scale, times minus the sum of its inputs. A lane of `of_block`
-  // and a lane of `pairs` have two of them.
-  template <int kPairs, int v>
-  FORCE_INLINE void add_pairs(NativeCodes& sum, const int32_t (*of_block)[kInt8Panel],
-                              const NativeCodes* pairs) const {
+  // Adds to each row each sub-minimum, or sub-scale, times minus the sum of its inputs. A lane of
+  // `of_block` and a lane of `pairs` have two of them.
+  template <int v, int kHere, int kPairs>
+  FORCE_INLINE void add_pairs(NativeCodes (&sum)[kHere], const int32_t (*of_block)[kInt8Panel],
+                              const NativeCodes (&pairs)[kHere][kPairs]) const {
     for (int i = 0; i < kPairs; ++i) {
-      add_words(sum, load_words_of(of_block[i] + place<v>()), pairs[i]);
+      const NativeCodes two = load_words_of(of_block[i] + place<v>());
+      unrolled<kHere>([&]<int m>() INLINE_LAMBDA { add_words(sum[m], two, pairs[m][i]); });
     }
   }
 

@@ -3,6 +3,7 @@
 // the first-level cache, for all rows.
 #pragma once
 
+#include "core/check.h"
 #include "ops/cpu/int4_panels.h"
 #include "ops/cpu/int4_sums.h"
 #include "ops/cpu/row_tiles.h"
@@ -93,15 +94,15 @@ struct TilePrefetches {
 struct Int4Tiles {
   // Multiplies a tile of a block. `w`: its codes, or bytes; group_gap bytes follow each group.
   // kIsOnly: no other tile reads them. kLines: of those prefetched with eight columns.
-  template <class Codes, bool kIsOnly, int kLines, int kRows>
-  static __attribute__((noinline)) void multiply_tile(Int4Tile<kRows> tile, const int8_t* x,
+  template <class Codes, bool kIsOnly, int kLines, int kRows, GroupKind kKind>
+  static __attribute__((noinline)) void multiply_tile(Int4Tile<kRows, kKind> tile, const int8_t* x,
                                                       const uint8_t* w, int64_t group_gap,
                                                       TilePrefetches prefetches) {
     const int from = kInt4Outputs == kInt8Panel ? 0 : tile.output * kFour;
     const int groups = tile.block.groups, group = tile.block.group;
     int left = tile.block.columns;
     for (int g = 0; g < groups; ++g) {
-      typename Int4Tile<kRows>::Sums sum;
+      typename Int4Tile<kRows, kKind>::Sums sum;
       tile.begin(g, sum);
       const int8_t* const end = x + (left < group ? left : group);
       left -= group;
@@ -129,7 +130,7 @@ struct Int4Tiles {
   // Each tile prefetches its part of the block that is read later; if there are many tiles, some
   // lines are asked for more than once. An only tile asks for what it reads soon. kValues: of the
   // packed codes.
-  template <class Codes, CodeValues kValues>
+  template <class Codes, CodeValues kValues, GroupKind kKind>
   static void multiply_rows(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
                             const uint8_t* w, int64_t group_gap, float* total) {
     constexpr int kEightBytes = bytes_of_eight(kValues);
@@ -150,7 +151,7 @@ struct Int4Tiles {
         const int first = rows * t / tiles, last = rows * (t + 1) / tiles;
         const int64_t row = at + first;
         with_rows<kInt4Rows>(last - first, [&]<int kRows>() {
-          const Int4Tile<kRows> tile = {
+          const Int4Tile<kRows, kKind> tile = {
               .block = block,
               .output = output,
               .input_sums = input.sums + row * kNumSums + sums_at(block.group),
@@ -167,18 +168,18 @@ struct Int4Tiles {
           multiply_tile<Codes, false, kShared>(tile, x, w, group_gap, prefetches);
         });
         prefetches.ahead += eights * step;
-        if (output == 0 && t == 0 && block.is_super_block) block.prefetch_side();
+        if (output == 0 && t == 0 && block.kind.is_sub_block) block.prefetch_side();
       }
     }
   }
 
-  template <CodeValues kValues>
+  template <CodeValues kValues, GroupKind kKind>
   static void multiply(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
                        float* total) {
     constexpr bool kIsBytes = kValues == CodeValues::kBytes;
     if constexpr (kIsBytes || kNativeLanes == 16) {
       if (kIsBytes || rows < unpacked_rows(kValues, block.is_tall)) {
-        return multiply_rows<PackedCodes<kValues>, kValues>(
+        return multiply_rows<PackedCodes<kValues>, kValues, kKind>(
             input, at, rows, block, block.codes,
             block.group_bytes - bytes_of_codes(kValues, block.group), total);
       }
@@ -186,20 +187,30 @@ struct Int4Tiles {
     if constexpr (!kIsBytes) {
       alignas(64) uint8_t bytes[kInt8Group * kInt8Panel];
       unpack_codes<kValues>(block, bytes);
-      multiply_rows<UnpackedCodes<kValues>, kValues>(input, at, rows, block, bytes, 0, total);
+      multiply_rows<UnpackedCodes<kValues>, kValues, kKind>(input, at, rows, block, bytes, 0,
+                                                            total);
     }
   }
 
   static void multiply(const Int4Input& input, int64_t at, int rows, CodeValues values,
                        const Int4Block& block, float* total) {
+    const auto with = [&]<CodeValues kValues, GroupKind... kKinds>() {
+      const bool is_known = ((block.kind == kKinds &&
+                              (multiply<kValues, kKinds>(input, at, rows, block, total), true)) ||
+                             ...);
+      CHECK(is_known);
+    };
     using enum CodeValues;
     switch (values) {
-      case kUniform: return multiply<kUniform>(input, at, rows, block, total);
-      case kFp4: return multiply<kFp4>(input, at, rows, block, total);
-      case kTable: return multiply<kTable>(input, at, rows, block, total);
-      case kUniform5: return multiply<kUniform5>(input, at, rows, block, total);
-      case kUniform6: return multiply<kUniform6>(input, at, rows, block, total);
-      case kBytes: return multiply<kBytes>(input, at, rows, block, total);
+      case kUniform:
+        return with.template
+        operator()<kUniform, kScaled, kWithMinima, kSubBlock, kSubBlockOf16, kShortSubBlock>();
+      case kFp4: return with.template operator()<kFp4, kScaled>();
+      case kTable: return with.template operator()<kTable, kScaled, kSubBlock>();
+      case kUniform5:
+        return with.template operator()<kUniform5, kScaled, kWithMinima, kSubBlockOf32>();
+      case kUniform6: return with.template operator()<kUniform6, kSubBlock>();
+      case kBytes: return with.template operator()<kBytes, kScaled>();
     }
   }
 };
