@@ -14,18 +14,21 @@ namespace {
 constexpr int kInt4Rows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 4 : 2;
 constexpr int kInt4Vectors = kNativeLanes == 16 ? 4 : 2;
 constexpr int kInt4Outputs = kInt4Vectors * kNativeLanes;
+// Rows whose parts stay in registers beside their sums.
+constexpr int kLowRows = kNativeLanes == 16 ? kInt4Rows / 2 : 0;
 
 // A tile of kRows rows and kInt4Outputs outputs of a block. REQUIRES: end() is called for groups 0,
 // 1, ... in order.
 template <int kRows, GroupKind kKind>
 struct Int4Tile {
   using Sums = NativeCodes[kRows][kInt4Vectors];
+  using Registers = Native[kRows][kInt4Vectors];  // the parts of at most kLowRows rows
 
   const Int4Block& block;
   int output;                 // the first one in its panel
   const int16_t* input_sums;  // of Int4Input, of the block's groups and the first row
   const float* scales;        // of the inputs
-  float* part;                // (kRows, kInt4Outputs), the parts; int32_t in super-blocks
+  float* part;                // (kRows, kInt4Outputs), the parts of more rows than kLowRows
   float* total;               // of the first row and output; rows are kInt8Panel apart
 
   // Sets the sums of group g to the zero points times minus the sums of the inputs.
@@ -46,18 +49,20 @@ struct Int4Tile {
   }
 
   // Adds the sums of group g to the parts. After the last group the parts are added to the totals.
-  FORCE_INLINE void end(int g, const Sums& sum) const {
+  FORCE_INLINE void end(int g, const Sums& sum, Registers& registers) const {
     const bool is_first = g == 0, is_last = g + 1 == block.groups;
     if constexpr (kKind.is_sub_block) {
-      is_first ? add_sub_block<true>(g, sum) : add_sub_block<false>(g, sum);
-      if (is_last) end_super_block();
+      is_first ? add_sub_block<true>(g, sum, registers) : add_sub_block<false>(g, sum, registers);
+      if (is_last) end_super_block(registers);
     } else if (!kKind.has_minima && is_last) {
-      is_first ? add_group<true, true>(g, sum) : add_group<false, true>(g, sum);
+      is_first ? add_group<true, true>(g, sum, registers)
+               : add_group<false, true>(g, sum, registers);
     } else {
-      is_first ? add_group<true, false>(g, sum) : add_group<false, false>(g, sum);
+      is_first ? add_group<true, false>(g, sum, registers)
+               : add_group<false, false>(g, sum, registers);
       if constexpr (kKind.has_minima) {
-        add_minima(g);
-        if (is_last) end_parts();
+        add_minima(g, registers);
+        if (is_last) end_parts(registers);
       }
     }
   }
@@ -74,14 +79,19 @@ struct Int4Tile {
   FORCE_INLINE float* place_of_part() const {
     return part + m * kInt4Outputs + v * kNativeLanes;
   }
-  // The part of row m and register v, float32 or, of super-blocks, int32_t.
+  // The part of row m and register v. A Vector is float32 or, of super-blocks, int32_t.
   template <class Vector, int m, int v>
-  FORCE_INLINE typename Vector::Native part_of() const {
+  FORCE_INLINE typename Vector::Native part_of(const Registers& registers) const {
+    if constexpr (kRows <= kLowRows) return (typename Vector::Native)registers[m][v];
     return *(const typename Vector::InMemory*)place_of_part<m, v>();
   }
   template <class Vector, int m, int v>
-  FORCE_INLINE void set_part(typename Vector::Native to) const {
-    *(typename Vector::InMemory*)place_of_part<m, v>() = to;
+  FORCE_INLINE void set_part(Registers& registers, typename Vector::Native to) const {
+    if constexpr (kRows <= kLowRows) {
+      registers[m][v] = (Native)to;
+    } else {
+      *(typename Vector::InMemory*)place_of_part<m, v>() = to;
+    }
   }
   // The lower half of each lane is minus the sum of row m's inputs of group g. The upper half is
   // another sum, so multiply by lanes whose upper half is 0.
@@ -92,36 +102,36 @@ struct Int4Tile {
 
   // kFirst: the parts begin with this group. kLast: they are added to the totals and not stored.
   template <bool kFirst, bool kLast>
-  FORCE_INLINE void add_group(int g, const Sums& sum) const {
+  FORCE_INLINE void add_group(int g, const Sums& sum, Registers& registers) const {
     unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
       const Native scale = load_native(block.scales[g] + place<v>());
       unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-        const Native before = kFirst ? Native{} : part_of<f32x16, m, v>();
+        const Native before = kFirst ? Native{} : part_of<f32x16, m, v>(registers);
         const Native after = fma_native(__builtin_convertvector(sum[m][v], Native), scale, before);
-        kLast ? add_part<m, v>(after) : set_part<f32x16, m, v>(after);
+        kLast ? add_part<m, v>(after) : set_part<f32x16, m, v>(registers, after);
       });
     });
   }
-  FORCE_INLINE void add_minima(int g) const {
+  FORCE_INLINE void add_minima(int g, Registers& registers) const {
     unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
       const Native of_numbers = static_cast<float>(input_sums[m * kNumSums + g]) - Native{};
       unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
         const Native minimum = load_native(block.scales[Int4Block::kMinima + g] + place<v>());
-        const Native before = part_of<f32x16, m, v>();
-        set_part<f32x16, m, v>(fma_native(of_numbers, minimum, before));
+        const Native before = part_of<f32x16, m, v>(registers);
+        set_part<f32x16, m, v>(registers, fma_native(of_numbers, minimum, before));
       });
     });
   }
-  FORCE_INLINE void end_parts() const {
+  FORCE_INLINE void end_parts(const Registers& registers) const {
     unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
-      unrolled<kInt4Vectors>([&]<int v>()
-                                 INLINE_LAMBDA { add_part<m, v>(part_of<f32x16, m, v>()); });
+      unrolled<kInt4Vectors>(
+          [&]<int v>() INLINE_LAMBDA { add_part<m, v>(part_of<f32x16, m, v>(registers)); });
     });
   }
 
   // Multiplies the sums of a sub-block by its scales and adds them to the parts.
   template <bool kFirst>
-  FORCE_INLINE void add_sub_block(int g, const Sums& sum) const {
+  FORCE_INLINE void add_sub_block(int g, const Sums& sum, Registers& registers) const {
     unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
       const NativeCodes scale = load_words_of(block.sub_scales[g] + place<v>());
       unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
@@ -129,28 +139,28 @@ struct Int4Tile {
         if constexpr (kFirst) {
           after = kKind.has_short_sums ? multiply_words(scale, sum[m][v]) : sum[m][v] * scale;
         } else {
-          after = part_of<i32x16, m, v>();
+          after = part_of<i32x16, m, v>(registers);
           if constexpr (kKind.has_short_sums) {
             add_words(after, scale, sum[m][v]);
           } else {
             after += sum[m][v] * scale;
           }
         }
-        set_part<i32x16, m, v>(after);
+        set_part<i32x16, m, v>(registers, after);
       });
     });
   }
 
-  FORCE_INLINE void end_super_block() const {
-    // Inlined, g++ would keep the sums in memory.
-    if constexpr (kKind.has_minima) return end_apart(*this);
-    end_rows();
+  FORCE_INLINE void end_super_block(const Registers& registers) const {
+    // Inlined, g++ would keep the sums of high tiles in memory.
+    if constexpr (kKind.has_minima && kRows > kLowRows) return end_in_memory(*this);
+    end_rows(registers);
   }
-  static __attribute__((noinline)) void end_apart(Int4Tile tile) { tile.end_rows(); }
+  static __attribute__((noinline)) void end_in_memory(Int4Tile tile) { tile.end_rows({}); }
   // Ends rows from kFirst on. The sums of the inputs of kHere rows stay in registers.
   template <int kFirst = 0>
-  FORCE_INLINE void end_rows() const {
-    constexpr int kHere = std::min(kRows - kFirst, kNativeLanes == 16 ? 3 : 1);
+  FORCE_INLINE void end_rows(const Registers& registers) const {
+    constexpr int kHere = std::min(kRows - kFirst, std::max(kLowRows, 1));
     constexpr int kPairs = kKind.subs / 2;
     NativeCodes pairs[kHere][std::max(kPairs, 1)];
     unrolled<kHere>([&]<int m>() INLINE_LAMBDA {
@@ -160,7 +170,8 @@ struct Int4Tile {
     });
     unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
       NativeCodes sum[kHere], of_minima[kHere] = {};
-      unrolled<kHere>([&]<int m>() INLINE_LAMBDA { sum[m] = part_of<i32x16, kFirst + m, v>(); });
+      unrolled<kHere>([&]<int m>()
+                          INLINE_LAMBDA { sum[m] = part_of<i32x16, kFirst + m, v>(registers); });
       if constexpr (kKind.has_short_sums) add_pairs<v>(sum, block.scale_pairs, pairs);
       if constexpr (kKind.has_minima) add_pairs<v>(of_minima, block.minima, pairs);
       unrolled<kHere>([&]<int m>() INLINE_LAMBDA {
@@ -173,7 +184,7 @@ struct Int4Tile {
         add_part<kFirst + m, v>(scaled);
       });
     });
-    if constexpr (kFirst + kHere < kRows) end_rows<kFirst + kHere>();
+    if constexpr (kFirst + kHere < kRows) end_rows<kFirst + kHere>(registers);
   }
   // Adds to each row each sub-minimum, or sub-scale, times minus the sum of its inputs. A lane of
   // `of_block` and a lane of `pairs` have two of them.

@@ -19,6 +19,15 @@ constexpr int unpacked_rows(CodeValues values, bool is_tall) {
   return is_tall ? 3 * kInt4Rows + 1 : 16 * kInt4Rows;
 }
 
+// Rows of a tile at most. Low tiles keep parts in registers, but read each weight twice as often.
+// They gain where weights come from the first-level cache, and where shifts and masks find ports
+// beside those that multiply, unless these are the many of 5 and 6 bits.
+constexpr int rows_of_tile(CodeValues values, int rows, bool is_tall) {
+  const bool has_high_bits = bits_of(values) == 5 || bits_of(values) == 6;
+  const int few = has_high_bits ? unpacked_rows(values, is_tall) - 1 : kInt4Rows + 2;
+  return is_tall || kLowRows == 0 || rows <= few ? kInt4Rows : kLowRows;
+}
+
 // Lines of eight columns that each of so many tiles prefetches if they share these.
 constexpr int shared_lines(CodeValues values, int tiles) {
   return (bytes_of_eight(values) + 64 * tiles - 1) / (64 * tiles);
@@ -101,6 +110,7 @@ struct Int4Tiles {
     const int from = kInt4Outputs == kInt8Panel ? 0 : tile.output * kFour;
     const int groups = tile.block.groups, group = tile.block.group;
     int left = tile.block.columns;
+    typename Int4Tile<kRows, kKind>::Registers registers = {};
     for (int g = 0; g < groups; ++g) {
       typename Int4Tile<kRows, kKind>::Sums sum;
       tile.begin(g, sum);
@@ -123,7 +133,7 @@ struct Int4Tiles {
       } while (x != end);
       w += group_gap;
       prefetches.ahead += prefetches.group_gap;
-      tile.end(g, sum);
+      tile.end(g, sum, registers);
     }
   }
 
@@ -134,7 +144,8 @@ struct Int4Tiles {
   static void multiply_rows(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
                             const uint8_t* w, int64_t group_gap, float* total) {
     constexpr int kEightBytes = bytes_of_eight(kValues);
-    const int tiles = (rows + kInt4Rows - 1) / kInt4Rows;
+    const int max_rows = rows_of_tile(kValues, rows, block.is_tall);
+    const int tiles = (rows + max_rows - 1) / max_rows;
     const int all = tiles * kTilesOfPanel;
     const int step = (kEightBytes + all - 1) / all, eights = block.group / kInt4Eight;
     const int64_t distance = !block.is_near ? block.distance
@@ -163,6 +174,11 @@ struct Int4Tiles {
           if constexpr (Codes::kCanBeOnly) {
             if (all == 1) {
               return multiply_tile<Codes, true, kAll>(tile, x, w, group_gap, prefetches);
+            }
+          }
+          if constexpr (kRows <= kLowRows) {
+            if (all >= kAll) {
+              return multiply_tile<Codes, false, 1>(tile, x, w, group_gap, prefetches);
             }
           }
           multiply_tile<Codes, false, kShared>(tile, x, w, group_gap, prefetches);
