@@ -235,7 +235,7 @@ void CpuExperts::compute_gate(const Call& call, const Block& block, const Block*
                       .first = first,
                       .last = last,
                       .after = after,
-                      .near_prefetch = options_.near_prefetch,
+                      .near_bytes = options_.near_bytes,
                       .tall_tiles = options_.tall_tiles,
                       .scratch = scratch_of(worker)});
     for (int row = first_row; row < last_row && !bias.empty(); ++row, y += stride) {
@@ -283,7 +283,7 @@ void CpuExperts::add_outputs(const Call& call, int first, int last, int next, in
                         .first = first,
                         .last = last,
                         .after = next_first < 0 ? nullptr : panel_at(next_down, next_first),
-                        .near_prefetch = options_.near_prefetch,
+                        .near_bytes = options_.near_bytes,
                         .tall_tiles = options_.tall_tiles,
                         .scratch = scratch_of(worker)});
       for (int i = first_row; i < last_row; ++i) {

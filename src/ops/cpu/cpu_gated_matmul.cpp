@@ -87,7 +87,7 @@ void CpuGatedMatmul::run(Tensor x, const GatedProducts& products, Tensor next, T
                         .first = first,
                         .last = last,
                         .after = after,
-                        .near_prefetch = state_.options.near_prefetch,
+                        .near_bytes = state_.options.near_bytes,
                         .tall_tiles = state_.options.tall_tiles,
                         .scratch = scratch});
     };

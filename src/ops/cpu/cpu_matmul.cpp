@@ -177,7 +177,7 @@ void CpuMatmul::multiply_packed(const Tensor& x, const void* packed,
                       .first = first,
                       .last = static_cast<int>(last),
                       .after = after,
-                      .near_prefetch = state_.options.near_prefetch,
+                      .near_bytes = state_.options.near_bytes,
                       .tall_tiles = state_.options.tall_tiles,
                       .scratch = scratch_of(worker),
                       .streams_y = streams_y});

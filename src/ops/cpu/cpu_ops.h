@@ -19,10 +19,10 @@ const char* name_of(CpuIsa isa);
 // Products with packed weights are then faster in tiles that widen fewer weights.
 bool prefers_tall_tiles();
 
-// Whether this processor reads weights fastest if they are prefetched shortly before their use, to
-// the first-level cache, as AMD's do: its own prefetcher then runs ahead. Others have the second
-// level and a larger distance.
-bool prefers_near_prefetch();
+// How much of the first-level cache weights fill that are prefetched shortly before their use.
+// AMD's processors read fastest so: their own prefetcher then runs ahead. 0: they are prefetched to
+// the second level, from a larger distance.
+int near_prefetch_bytes();
 
 struct CpuOptions {
   CpuIsa isa = CpuIsa::kPortable;
@@ -33,8 +33,8 @@ struct CpuOptions {
   // upload_matrix() copies bfloat16 weights into the order in which products read them fastest.
   // REQUIRES: can_pack().
   bool packs_weights = false;
-  bool tall_tiles = prefers_tall_tiles();        // of products with packed weights or codes
-  bool near_prefetch = prefers_near_prefetch();  // of products with codes
+  bool tall_tiles = prefers_tall_tiles();  // of products with packed weights or codes
+  int near_bytes = near_prefetch_bytes();  // of products with codes
   CpuList cpus = {};  // thread i runs on the i-th only, but the first on any; empty: anywhere
   AttentionShape attention = {};  // of all steps, for DeviceMemory::thread_bytes()
 };

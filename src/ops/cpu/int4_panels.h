@@ -95,16 +95,17 @@ struct Int4Block {
   const uint8_t* codes;
   int64_t group_bytes, block_bytes;  // from group to group; of a whole block
   int64_t side_bytes;                // that follow the codes of a group or super-block
-  // What lies so much further on is prefetched: whole blocks of at least 16 KiB, or whole groups of
-  // at least 8.
+  // What lies so much further on is prefetched: whole blocks of at least 16 KiB; or soon whole
+  // groups of at least 8 KiB, or the super-blocks that near_bytes have room for.
   int64_t distance, soon;
-  int group, groups;                      // columns of a group, and how many there are
-  int columns;                            // of all groups, padded
-  int zero;                               // that sums begin with, unless has_zeros
-  bool is_first;                          // for AMX: the totals begin at +0
-  bool is_near = false, is_tall = false;  // of MatmulArgs
-  bool has_zeros;                         // else only AMX reads `zeros`: all zero_of(header)
-  GroupKind kind;  // of a super-block scales[0] and [1] are those of it and of its minima
+  int group, groups;     // columns of a group, and how many there are
+  int columns;           // of all groups, padded
+  int zero;              // that sums begin with, unless has_zeros
+  bool is_first;         // for AMX: the totals begin at +0
+  int near_bytes = 0;    // of MatmulArgs
+  bool is_tall = false;  // of MatmulArgs
+  bool has_zeros;        // else only AMX reads `zeros`: all zero_of(header)
+  GroupKind kind;        // of a super-block scales[0] and [1] are those of it and of its minima
   static constexpr int kMiddle = 8;
   static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
@@ -131,7 +132,9 @@ struct Int4Block {
     codes = panel.begin + k / group * group_bytes;
     block_bytes = kInt8Group / group * group_bytes;
     distance = in_wholes(16 << 10, block_bytes);
-    soon = header.sub_group > 0 ? block_bytes : in_wholes(8 << 10, group_bytes);
+    soon = header.sub_group > 0
+               ? (near_bytes < 2 * block_bytes ? 1 : near_bytes / block_bytes) * block_bytes
+               : in_wholes(8 << 10, group_bytes);
     columns = left < kInt8Group ? left : kInt8Group;
     groups = (columns + group - 1) / group;
     is_first = k == 0;
@@ -143,7 +146,7 @@ struct Int4Block {
       const uint8_t* const side =
           codes + i * group_bytes + bytes_of_codes(header.values, columns_of(i));
       // Near, the processor's own prefetcher runs over them.
-      if (!is_near) prefetch(side, side_bytes);
+      if (near_bytes == 0) prefetch(side, side_bytes);
       widen_scales(header.scales, side, scales[i]);
       if (kind.has_minima) {
         widen_scales(header.scales, side + kInt8Panel * size_of_scale(header.scales),
@@ -225,7 +228,7 @@ void multiply_int4_panels(const MatmulArgs& args) {
   const int columns = (int)int4_columns(args.k, header.group);
   alignas(64) float total[kInt8RowBlock * kInt8Panel];
   Int4Block block;
-  block.is_near = args.near_prefetch;
+  block.near_bytes = args.near_bytes;
   block.is_tall = args.tall_tiles;
   for (int row = args.first_row; row < args.last_row; row += kInt8RowBlock) {
     const int left = args.last_row - row, rows = left < kInt8RowBlock ? left : kInt8RowBlock;

@@ -61,7 +61,11 @@ bool can_pack(DType compute) { return compute == DType::kBF16; }
 
 bool prefers_tall_tiles() { return __builtin_cpu_is("intel"); }
 
-bool prefers_near_prefetch() { return __builtin_cpu_is("amd"); }
+int near_prefetch_bytes() {
+  if (!__builtin_cpu_is("amd")) return 0;
+  const long cache = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+  return static_cast<int>(cache > 0 ? cache : 32 << 10) / 16 * 9;
+}
 
 bool has_vnni() { return __builtin_cpu_supports("avx512vnni"); }
 

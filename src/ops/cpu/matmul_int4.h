@@ -148,14 +148,14 @@ struct Int4Tiles {
     const int tiles = (rows + max_rows - 1) / max_rows;
     const int all = tiles * kTilesOfPanel;
     const int step = (kEightBytes + all - 1) / all, eights = block.group / kInt4Eight;
-    const int64_t distance = !block.is_near ? block.distance
-                             : all == 1     ? block.soon
-                                            : block.block_bytes;
+    const int64_t distance = block.near_bytes == 0 ? block.distance
+                             : all == 1            ? block.soon
+                                                   : block.block_bytes;
     // A prefetch behind the last block is harmless.
     TilePrefetches prefetches = {.ahead = block.panel.ahead_of(block.codes, distance),
                                  .step = step,
                                  .group_gap = block.group_bytes - eights * step,
-                                 .to_first_level = block.is_near};
+                                 .to_first_level = block.near_bytes > 0};
     alignas(64) float part[kInt4Rows * kInt4Outputs];
     for (int output = 0; output < kInt8Panel; output += kInt4Outputs) {
       for (int t = 0; t < tiles; ++t) {

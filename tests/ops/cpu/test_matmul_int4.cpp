@@ -113,7 +113,7 @@ std::vector<float> multiply_int4(const ProductKernels& kernels, const Int4Case& 
                         .last_row = last_row,
                         .first = first,
                         .last = last,
-                        .near_prefetch = c.rows % 4 < 2,
+                        .near_bytes = c.rows % 4 < 2 ? 27 << 10 : 0,
                         .tall_tiles = c.rows % 2 == 1,
                         .scratch = scratch.data(),
                         .streams_y = n % 2 == 0});
