@@ -16,12 +16,12 @@ std::vector<CpuIsa> available_isas();
 const char* name_of(CpuIsa isa);
 
 // Whether this processor shifts and masks vectors on the ports that multiply them, as Intel's do.
-// Products with packed weights are then faster in tiles that widen fewer weights.
+// Products with packed weights or codes are then faster in tiles that widen fewer weights.
 bool prefers_tall_tiles();
 
-// How much of the first-level cache weights fill that are prefetched shortly before their use.
-// AMD's processors read fastest so: their own prefetcher then runs ahead. 0: they are prefetched to
-// the second level, from a larger distance.
+// How many bytes of the first-level cache prefetched weights may fill. AMD's processors read
+// weights fastest if they come to it shortly before their use: their own prefetcher then runs
+// ahead. 0: weights are prefetched to the second level, from a larger distance.
 int near_prefetch_bytes();
 
 struct CpuOptions {

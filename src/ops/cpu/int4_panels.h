@@ -2,6 +2,8 @@
 // which panels of weights and rows of the input are used.
 #pragma once
 
+#include <algorithm>
+
 #include "ops/cpu/int4_codes.h"
 #include "ops/cpu/int8_panels.h"
 #include "ops/cpu/kernels.h"
@@ -95,8 +97,8 @@ struct Int4Block {
   const uint8_t* codes;
   int64_t group_bytes, block_bytes;  // from group to group; of a whole block
   int64_t side_bytes;                // that follow the codes of a group or super-block
-  // What lies so much further on is prefetched: whole blocks of at least 16 KiB; or soon whole
-  // groups of at least 8 KiB, or the super-blocks that near_bytes have room for.
+  // How much further on the far prefetch reads, whole blocks of at least 16 KiB, and the near one:
+  // whole groups of at least 8 KiB, or as many super-blocks as near_bytes hold.
   int64_t distance, soon;
   int group, groups;     // columns of a group, and how many there are
   int columns;           // of all groups, padded
@@ -132,9 +134,8 @@ struct Int4Block {
     codes = panel.begin + k / group * group_bytes;
     block_bytes = kInt8Group / group * group_bytes;
     distance = in_wholes(16 << 10, block_bytes);
-    soon = header.sub_group > 0
-               ? (near_bytes < 2 * block_bytes ? 1 : near_bytes / block_bytes) * block_bytes
-               : in_wholes(8 << 10, group_bytes);
+    soon = header.sub_group > 0 ? std::max<int64_t>(1, near_bytes / block_bytes) * block_bytes
+                                : in_wholes(8 << 10, group_bytes);
     columns = left < kInt8Group ? left : kInt8Group;
     groups = (columns + group - 1) / group;
     is_first = k == 0;

@@ -21,7 +21,7 @@ constexpr int unpacked_rows(CodeValues values, bool is_tall) {
 
 // Rows of a tile at most. Low tiles keep parts in registers, but read each weight twice as often.
 // They gain where weights come from the first-level cache, and where shifts and masks find ports
-// beside those that multiply, unless these are the many of 5 and 6 bits.
+// beside those that multiply. Codes of 5 and 6 bits take too many of them until they are bytes.
 constexpr int rows_of_tile(CodeValues values, int rows, bool is_tall) {
   const bool has_high_bits = bits_of(values) == 5 || bits_of(values) == 6;
   const int few = has_high_bits ? unpacked_rows(values, is_tall) - 1 : kInt4Rows + 2;
