@@ -114,7 +114,7 @@ std::vector<float> multiply_int4(const ProductKernels& kernels, const Int4Case& 
                         .first = first,
                         .last = last,
                         .near_bytes = c.rows % 4 < 2 ? 27 << 10 : 0,
-                        .tall_tiles = c.rows % 2 == 1,
+                        .tall_tiles = c.rows % 3 == 0,
                         .scratch = scratch.data(),
                         .streams_y = n % 2 == 0});
       first = last;
