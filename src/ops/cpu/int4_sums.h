@@ -31,6 +31,9 @@ struct Int4Tile {
   float* part;                // (kRows, kInt4Outputs), the parts of more rows than kLowRows
   float* total;               // of the first row and output; rows are kInt8Panel apart
 
+  // `output`, which is a constant where a tile has all outputs of a panel.
+  FORCE_INLINE int first_output() const { return kInt4Outputs == kInt8Panel ? 0 : output; }
+
   // Sets the sums of group g to the zero points times minus the sums of the inputs.
   FORCE_INLINE void begin(int g, Sums& sum) const {
     if (block.has_zeros) {
@@ -73,7 +76,7 @@ struct Int4Tile {
   }
   template <int v>
   FORCE_INLINE int place() const {
-    return (kInt4Outputs == kInt8Panel ? 0 : output) + v * kNativeLanes;
+    return first_output() + v * kNativeLanes;
   }
   template <int m, int v>
   FORCE_INLINE float* place_of_part() const {

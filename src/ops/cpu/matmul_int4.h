@@ -107,7 +107,7 @@ struct Int4Tiles {
   static __attribute__((noinline)) void multiply_tile(Int4Tile<kRows, kKind> tile, const int8_t* x,
                                                       const uint8_t* w, int64_t group_gap,
                                                       TilePrefetches prefetches) {
-    const int from = kInt4Outputs == kInt8Panel ? 0 : tile.output * kFour;
+    const int from = tile.first_output() * kFour;
     const int groups = tile.block.groups, group = tile.block.group;
     int left = tile.block.columns;
     typename Int4Tile<kRows, kKind>::Registers registers = {};
