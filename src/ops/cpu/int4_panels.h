@@ -69,8 +69,8 @@ struct CodePanel {
 struct GroupKind {
   bool is_sub_block = false, has_minima = false;
   int subs = 0;  // sub-blocks of a super-block with minima
-  // Sums begin at Int4Block::kMiddle as the zero point, so that those of a sub-block fit into 16
-  // bits. Its sub-scales have 16 bits too, with zeros above them.
+  // The zero point is Int4Block::kMiddle, so that the sums of a sub-block fit into 16 bits. A
+  // sub-scale has 16 bits too, with zeros above it.
   bool has_short_sums = false;
   bool operator==(const GroupKind&) const = default;
 };
@@ -97,8 +97,9 @@ struct Int4Block {
   const uint8_t* codes;
   int64_t group_bytes, block_bytes;  // from group to group; of a whole block
   int64_t side_bytes;                // that follow the codes of a group or super-block
-  // How much further on the far prefetch reads, whole blocks of at least 16 KiB, and the near one:
-  // whole groups of at least 8 KiB, or as many super-blocks as near_bytes hold.
+  // The far prefetch reads `distance` bytes ahead: whole blocks, at least 16 KiB. The near one of
+  // an only tile reads `soon` bytes ahead: whole groups, at least 8 KiB; or as many super-blocks as
+  // near_bytes hold, at least one.
   int64_t distance, soon;
   int group, groups;     // columns of a group, and how many there are
   int columns;           // of all groups, padded
@@ -114,8 +115,8 @@ struct Int4Block {
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];  // two of 16 bits in each
-  // With short sums: two sub-scales in each, times -kMiddle. Their products with the sums of
-  // the inputs correct sums that began at kMiddle.
+  // For short sums: two sub-scales times -kMiddle in each. Multiplied by the sums of the inputs,
+  // they correct sums that began at kMiddle.
   alignas(64) int32_t scale_pairs[kMaxCodeGroups / 2][kInt8Panel];
 
   static int64_t in_wholes(int64_t min, int64_t whole) { return (min + whole - 1) / whole * whole; }

@@ -82,7 +82,7 @@ struct Int4Tile {
   FORCE_INLINE float* place_of_part() const {
     return part + m * kInt4Outputs + v * kNativeLanes;
   }
-  // The part of row m and register v. A Vector is float32 or, of super-blocks, int32_t.
+  // The part of row m and register v: numbers in float32, in super-blocks in int32_t.
   template <class Vector, int m, int v>
   FORCE_INLINE typename Vector::Native part_of(const Registers& registers) const {
     if constexpr (kRows <= kLowRows) return (typename Vector::Native)registers[m][v];
@@ -155,12 +155,13 @@ struct Int4Tile {
   }
 
   FORCE_INLINE void end_super_block(const Registers& registers) const {
-    // Inlined, g++ would keep the sums of high tiles in memory.
+    // If this were inlined, g++ would keep the sums of high tiles in memory.
     if constexpr (kKind.has_minima && kRows > kLowRows) return end_in_memory(*this);
     end_rows(registers);
   }
   static __attribute__((noinline)) void end_in_memory(Int4Tile tile) { tile.end_rows({}); }
-  // Ends rows from kFirst on. The sums of the inputs of kHere rows stay in registers.
+  // Adds the parts of rows kFirst, kFirst + 1, ... to the totals, kHere rows at a time: registers
+  // hold the sums of their inputs.
   template <int kFirst = 0>
   FORCE_INLINE void end_rows(const Registers& registers) const {
     constexpr int kHere = std::min(kRows - kFirst, std::max(kLowRows, 1));
@@ -189,8 +190,9 @@ struct Int4Tile {
     });
     if constexpr (kFirst + kHere < kRows) end_rows<kFirst + kHere>(registers);
   }
-  // Adds to each row each sub-minimum, or sub-scale, times minus the sum of its inputs. A lane of
-  // `of_block` and a lane of `pairs` have two of them.
+  // For each row and sub-block: sum += the sub-minimum (or sub-scale) * minus the sum of the
+  // inputs. A lane of `of_block` has the sub-minima of two sub-blocks, and a lane of `pairs` the
+  // two sums.
   template <int v, int kHere, int kPairs>
   FORCE_INLINE void add_pairs(NativeCodes (&sum)[kHere], const int32_t (*of_block)[kInt8Panel],
                               const NativeCodes (&pairs)[kHere][kPairs]) const {

@@ -63,7 +63,7 @@ bool prefers_tall_tiles() { return __builtin_cpu_is("intel"); }
 
 int near_prefetch_bytes() {
   if (!__builtin_cpu_is("amd")) return 0;
-  // Scales, inputs and parts take the rest.
+  // Prefetched weights may fill 9 of 16 parts: the scales, inputs and sums in use need the rest.
   const long cache = sysconf(_SC_LEVEL1_DCACHE_SIZE);
   return static_cast<int>(cache > 0 ? cache : 32 << 10) / 16 * 9;
 }

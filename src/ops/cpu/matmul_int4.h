@@ -20,8 +20,9 @@ constexpr int unpacked_rows(CodeValues values, bool is_tall) {
 }
 
 // Rows of a tile at most. Low tiles keep parts in registers, but read each weight twice as often.
-// They gain where weights come from the first-level cache, and where shifts and masks find ports
-// beside those that multiply. Codes of 5 and 6 bits take too many of them until they are bytes.
+// They are faster if weights come from the first-level cache and if shifts and masks have other
+// ports than multiplications. Codes of 5 and 6 bits take so many shifts and masks that low tiles
+// are faster only after the codes became bytes.
 constexpr int rows_of_tile(CodeValues values, int rows, bool is_tall) {
   const bool has_high_bits = bits_of(values) == 5 || bits_of(values) == 6;
   const int few = has_high_bits ? unpacked_rows(values, is_tall) - 1 : kInt4Rows + 2;
