@@ -82,8 +82,8 @@ void unpack_weights(const Int4Block& block, int first_output, int end_output, ui
   const auto in_words = [](NativeCodes a) INLINE_LAMBDA { return (Words)((a & 0xffff) | a << 16); };
   for (int g = 0; g < block.groups; ++g) {
     const uint8_t* const codes = block.codes + g * block.group_bytes;
-    block.prefetch(codes, block.group_bytes);
-    if (g + 1 == block.groups) block.prefetch_side();
+    block.prefetch<_MM_HINT_T1>(codes, block.group_bytes, block.distance);
+    if (g + 1 == block.groups) block.prefetch_side(block.super_side());
     for (int output = first_output; output < end_output; output += kNativeLanes) {
       const NativeCodes sub_scale = load_codes((const uint8_t*)(block.sub_scales[g] + output));
       const NativeCodes zero = load_codes((const uint8_t*)(block.zeros[g] + output));

@@ -64,18 +64,19 @@ struct CodePanel {
   }
 };
 
-// How the sums of a group are added to the parts: with a scale and perhaps a minimum, or as a
-// sub-block of a super-block.
+// How the sums of a group begin and how they are added to the parts: with a scale and perhaps zero
+// points or a minimum, or as a sub-block of a super-block.
 struct GroupKind {
   bool is_sub_block = false, has_minima = false;
-  int subs = 0;  // sub-blocks of a super-block with minima
+  bool has_zeros = false;  // a zero point for each output and group
+  int subs = 0;            // sub-blocks of a super-block with minima
   // The zero point is Int4Block::kMiddle, so that the sums of a sub-block fit into 16 bits. A
   // sub-scale has 16 bits too, with zeros above it.
   bool has_short_sums = false;
   bool operator==(const GroupKind&) const = default;
 };
-constexpr GroupKind kScaled = {}, kWithMinima = {.has_minima = true},
-                    kSubBlock = {.is_sub_block = true},
+constexpr GroupKind kScaled = {}, kWithZeros = {.has_zeros = true},
+                    kWithMinima = {.has_minima = true}, kSubBlock = {.is_sub_block = true},
                     kSubBlockOf16 = {.is_sub_block = true, .has_minima = true, .subs = 16},
                     kSubBlockOf32 = {.is_sub_block = true, .has_minima = true, .subs = 8},
                     kShortSubBlock = {.is_sub_block = true,
@@ -83,6 +84,7 @@ constexpr GroupKind kScaled = {}, kWithMinima = {.has_minima = true},
                                       .subs = 8,
                                       .has_short_sums = true};
 constexpr GroupKind kind_of(const Int4Header& header) {
+  if (header.has_zeros) return kWithZeros;
   if (header.sub_group == 0) return header.has_minima ? kWithMinima : kScaled;
   if (!header.has_minima) return kSubBlock;
   if (header.sub_group == 16) return kSubBlockOf16;
@@ -93,6 +95,7 @@ constexpr GroupKind kind_of(const Int4Header& header) {
 // The groups of a panel that belong to a group of the input: where their codes are, and what of
 // them is widened once for all rows. A super-block's sub-blocks are its groups.
 struct Int4Block {
+  const Int4Header* header;
   CodePanel panel;
   const uint8_t* codes;
   int64_t group_bytes, block_bytes;  // from group to group; of a whole block
@@ -103,15 +106,15 @@ struct Int4Block {
   int64_t distance, soon;
   int group, groups;     // columns of a group, and how many there are
   int columns;           // of all groups, padded
-  int zero;              // that sums begin with, unless has_zeros
+  int zero;              // that sums begin with, unless kind.has_zeros
   bool is_first;         // for AMX: the totals begin at +0
   int near_bytes = 0;    // of MatmulArgs
   bool is_tall = false;  // of MatmulArgs
-  bool has_zeros;        // else only AMX reads `zeros`: all zero_of(header)
   GroupKind kind;        // of a super-block scales[0] and [1] are those of it and of its minima
   static constexpr int kMiddle = 8;
   static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
+  // Where groups have no zero points only AMX reads them: all zero_of(header).
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];  // two of 16 bits in each
@@ -123,50 +126,56 @@ struct Int4Block {
   // Columns of a group, of which the last one may have fewer.
   int columns_of(int i) const { return columns - i * group < group ? columns - i * group : group; }
 
-  // The block of columns [k, k + kInt8Group) of a panel. Zero points that a matrix does not have
-  // are written with its first block only.
-  FORCE_INLINE void move_to(const Int4Header& header, const CodePanel& of_panel, int k,
+  // The block of columns [k, k + kInt8Group) of a panel. What follows its codes is not widened yet.
+  FORCE_INLINE void move_to(const Int4Header& of_matrix, const CodePanel& of_panel, int k,
                             int all_columns) {
+    header = &of_matrix;
     panel = of_panel;
     const int left = all_columns - k;
-    group = header.group;
-    group_bytes = int4_group_bytes(header);
-    side_bytes = int4_side_bytes(header);
+    group = header->group;
+    group_bytes = int4_group_bytes(*header);
+    side_bytes = int4_side_bytes(*header);
     codes = panel.begin + k / group * group_bytes;
     block_bytes = kInt8Group / group * group_bytes;
     distance = in_wholes(16 << 10, block_bytes);
-    soon = header.sub_group > 0 ? std::max<int64_t>(1, near_bytes / block_bytes) * block_bytes
-                                : in_wholes(8 << 10, group_bytes);
+    soon = header->sub_group > 0 ? std::max<int64_t>(1, near_bytes / block_bytes) * block_bytes
+                                 : in_wholes(8 << 10, group_bytes);
     columns = left < kInt8Group ? left : kInt8Group;
-    groups = (columns + group - 1) / group;
     is_first = k == 0;
-    kind = kind_of(header);
-    has_zeros = header.has_zeros;
-    zero = kind.has_short_sums ? kMiddle : zero_of(header);
-    if (kind.is_sub_block) return widen_super_block(header);
+    kind = kind_of(*header);
+    zero = kind.has_short_sums ? kMiddle : zero_of(*header);
+    if (kind.is_sub_block) {
+      group = header->sub_group;
+      group_bytes = bytes_of_codes(header->values, group);
+    }
+    groups = (columns + group - 1) / group;
+  }
+  // Widens what follows the codes of all groups.
+  FORCE_INLINE void widen() {
+    if (kind.is_sub_block) return widen_super_block();
     for (int i = 0; i < groups; ++i) {
       const uint8_t* const side =
-          codes + i * group_bytes + bytes_of_codes(header.values, columns_of(i));
-      // Near, the processor's own prefetcher runs over them.
-      if (near_bytes == 0) prefetch(side, side_bytes);
-      widen_scales(header.scales, side, scales[i]);
-      if (kind.has_minima) {
-        widen_scales(header.scales, side + kInt8Panel * size_of_scale(header.scales),
-                     scales[kMinima + i]);
-      }
-      if (!has_zeros) continue;
-      const uint8_t* const bytes = side + kInt8Panel * size_of_scale(header.scales);
-      for (int j = 0; j < kInt8Panel; j += 16) store(zeros[i] + j, load_bytes(bytes + j));
+          codes + i * group_bytes + bytes_of_codes(header->values, columns_of(i));
+      prefetch_side(side);
+      widen_group(i, side);
     }
   }
-  FORCE_INLINE void widen_super_block(const Int4Header& header) {
-    group = header.sub_group;
-    groups = kInt8Group / group;
-    group_bytes = bytes_of_codes(header.values, group);
-    const uint8_t* side = codes + groups * group_bytes;
+  // Widens what follows the codes of group i, from `side` on.
+  FORCE_INLINE void widen_group(int i, const uint8_t* side) {
+    const int64_t scale_bytes = kInt8Panel * size_of_scale(header->scales);
+    widen_scales(header->scales, side, scales[i]);
+    if (kind.has_minima) widen_scales(header->scales, side + scale_bytes, scales[kMinima + i]);
+    if (!kind.has_zeros) return;
+    for (int j = 0; j < kInt8Panel; j += 16) {
+      store(zeros[i] + j, load_bytes(side + scale_bytes + j));
+    }
+  }
+  const uint8_t* super_side() const { return codes + groups * group_bytes; }
+  FORCE_INLINE void widen_super_block() {
+    const uint8_t* side = super_side();
     for (int i = 0; i <= (kind.has_minima ? 1 : 0); ++i) {
-      widen_scales(header.scales, side, scales[i]);
-      side += kInt8Panel * size_of_scale(header.scales);
+      widen_scales(header->scales, side, scales[i]);
+      side += kInt8Panel * size_of_scale(header->scales);
     }
     for (int i = 0; i < groups; ++i, side += kInt8Panel) {
       for (int j = 0; j < kInt8Panel; j += 16) {
@@ -198,14 +207,21 @@ struct Int4Block {
       }
     }
   }
-  // What lies ahead of so many bytes, to the second-level cache.
-  FORCE_INLINE void prefetch(const uint8_t* from, int64_t count) const {
-    const auto* const ahead = (const char*)panel.ahead_of(from, distance);
-    for (int64_t at = 0; at < count; at += 64) _mm_prefetch(ahead + at, _MM_HINT_T1);
+  // Prefetches what lies so many bytes behind `count` bytes.
+  template <_mm_hint kHint>
+  FORCE_INLINE void prefetch(const uint8_t* from, int64_t count, int64_t bytes_ahead) const {
+    const auto* const ahead = (const char*)panel.ahead_of(from, bytes_ahead);
+    for (int64_t at = 0; at < count; at += 64) _mm_prefetch(ahead + at, kHint);
   }
-  // Prefetches what follows the codes of a super-block. Call it after its codes were prefetched:
-  // memory is then read in order.
-  FORCE_INLINE void prefetch_side() const { prefetch(codes + groups * group_bytes, side_bytes); }
+  // Prefetches what follows the codes of a later block. Call it for a super-block after its codes
+  // were prefetched: memory is then read in order.
+  FORCE_INLINE void prefetch_side(const uint8_t* side) const {
+    if (near_bytes == 0 || kind.is_sub_block) {
+      prefetch<_MM_HINT_T1>(side, side_bytes, distance);
+    } else {
+      prefetch<_MM_HINT_T0>(side, side_bytes, block_bytes);
+    }
+  }
   void set_zeros(int number) {
     for (auto& of_group : zeros) {
       for (int32_t& of_output : of_group) of_output = number;
@@ -221,7 +237,7 @@ inline CodePanel code_panel(const MatmulArgs& args, int n) {
 }
 
 // For every panel and every group of the input's columns, calls
-//   Tiles::multiply(input, place of the first row in it, rows, values, block, totals)
+//   Tiles::multiply(input, place of the first row in it, rows, block, totals)
 // which adds the block to the totals (rows, kInt8Panel) of up to kInt8RowBlock rows.
 template <class Tiles>
 void multiply_int4_panels(const MatmulArgs& args) {
@@ -239,7 +255,7 @@ void multiply_int4_panels(const MatmulArgs& args) {
       memset(total, 0, rows * kInt8Panel * sizeof(float));
       for (int k = 0; k < args.k; k += kInt8Group) {
         block.move_to(header, panel, k, columns);
-        Tiles::multiply(input, input.at(k / kInt8Group, row), rows, header.values, block, total);
+        Tiles::multiply(input, input.at(k / kInt8Group, row), rows, block, total);
       }
       const int outputs = args.last - n < kInt8Panel ? args.last - n : kInt8Panel;
       for (int m = 0; m < rows; ++m) {

@@ -24,7 +24,7 @@ struct Int4Tile {
   using Sums = NativeCodes[kRows][kInt4Vectors];
   using Registers = Native[kRows][kInt4Vectors];  // the parts of at most kLowRows rows
 
-  const Int4Block& block;
+  Int4Block& block;
   int output;                 // the first one in its panel
   const int16_t* input_sums;  // of Int4Input, of the block's groups and the first row
   const float* scales;        // of the inputs
@@ -36,7 +36,7 @@ struct Int4Tile {
 
   // Sets the sums of group g to the zero points times minus the sums of the inputs.
   FORCE_INLINE void begin(int g, Sums& sum) const {
-    if (block.has_zeros) {
+    if constexpr (kKind.has_zeros) {
       unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
         const NativeCodes zeros = load_words_of(block.zeros[g] + place<v>());
         unrolled<kRows>([&]<int m>()

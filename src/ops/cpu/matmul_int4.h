@@ -41,6 +41,7 @@ template <CodeValues kValues>
 struct PackedCodes {
   static constexpr int kEightBytes = bytes_of_eight(kValues);
   static constexpr bool kWide = is_wide(kValues), kCanBeOnly = kTilesOfPanel == 1;
+  static constexpr bool kIsBytes = kValues == CodeValues::kBytes;
   static constexpr int kMinTiles = kCanBeOnly ? 2 : kTilesOfPanel;
   template <int kHalf>
   static FORCE_INLINE NativeCodes numbers(const uint8_t* eight, int at) {
@@ -51,6 +52,7 @@ template <CodeValues kValues>
 struct UnpackedCodes {
   static constexpr int kEightBytes = 2 * kInt4EightBytes;
   static constexpr bool kWide = is_wide(kValues), kCanBeOnly = false;
+  static constexpr bool kIsBytes = true;
   static constexpr int kMinTiles =
       (unpacked_rows(kValues, true) + kInt4Rows - 1) / kInt4Rows * kTilesOfPanel;
   template <int kHalf>
@@ -99,6 +101,11 @@ struct TilePrefetches {
       if constexpr (kIsOnly) _mm_prefetch(soon + i * 64, _MM_HINT_T0);
     });
   }
+  // What follows the codes of a group. Call it after their last fetch().
+  FORCE_INLINE void fetch_side() const {
+    const auto* const side = (const char*)ahead;
+    unrolled<4>([&]<int i>() INLINE_LAMBDA { _mm_prefetch(side + i * 64, _MM_HINT_T0); });
+  }
 };
 
 struct Int4Tiles {
@@ -111,11 +118,19 @@ struct Int4Tiles {
     const int from = tile.first_output() * kFour;
     const int groups = tile.block.groups, group = tile.block.group;
     int left = tile.block.columns;
+    // An only tile reads what follows the codes of a group with them: memory is then read in order,
+    // which is faster. Bytes leave registers for this after the codes. The processor's own
+    // prefetcher suffices for them where prefetches go to the first level.
+    constexpr bool kWidens = kIsOnly && !kKind.is_sub_block;
     typename Int4Tile<kRows, kKind>::Registers registers = {};
     for (int g = 0; g < groups; ++g) {
+      const int columns = left < group ? left : group;
+      if constexpr (kWidens && !Codes::kIsBytes) {
+        tile.block.widen_group(g, w + columns / kInt4Eight * Codes::kEightBytes);
+      }
       typename Int4Tile<kRows, kKind>::Sums sum;
       tile.begin(g, sum);
-      const int8_t* const end = x + (left < group ? left : group);
+      const int8_t* const end = x + columns;
       left -= group;
       do {
         prefetches.fetch<kLines, kIsOnly>(w);
@@ -132,6 +147,10 @@ struct Int4Tiles {
         x += kInt4Eight;
         w += Codes::kEightBytes;
       } while (x != end);
+      if constexpr (kWidens) {
+        if (!Codes::kIsBytes || !prefetches.to_first_level) prefetches.fetch_side();
+        if (Codes::kIsBytes) tile.block.widen_group(g, w);
+      }
       w += group_gap;
       prefetches.ahead += prefetches.group_gap;
       tile.end(g, sum, registers);
@@ -142,12 +161,13 @@ struct Int4Tiles {
   // lines are asked for more than once. An only tile asks for what it reads soon. kValues: of the
   // packed codes.
   template <class Codes, CodeValues kValues, GroupKind kKind>
-  static void multiply_rows(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
+  static void multiply_rows(const Int4Input& input, int64_t at, int rows, Int4Block& block,
                             const uint8_t* w, int64_t group_gap, float* total) {
     constexpr int kEightBytes = bytes_of_eight(kValues);
     const int max_rows = rows_of_tile(kValues, rows, block.is_tall);
     const int tiles = (rows + max_rows - 1) / max_rows;
     const int all = tiles * kTilesOfPanel;
+    if (all > 1 || kKind.is_sub_block) block.widen();
     const int step = (kEightBytes + all - 1) / all, eights = block.group / kInt4Eight;
     const int64_t distance = block.near_bytes == 0 ? block.distance
                              : all == 1            ? block.soon
@@ -185,13 +205,15 @@ struct Int4Tiles {
           multiply_tile<Codes, false, kShared>(tile, x, w, group_gap, prefetches);
         });
         prefetches.ahead += eights * step;
-        if (output == 0 && t == 0 && block.kind.is_sub_block) block.prefetch_side();
+        if (output == 0 && t == 0 && block.kind.is_sub_block) {
+          block.prefetch_side(block.super_side());
+        }
       }
     }
   }
 
   template <CodeValues kValues, GroupKind kKind>
-  static void multiply(const Int4Input& input, int64_t at, int rows, const Int4Block& block,
+  static void multiply(const Int4Input& input, int64_t at, int rows, Int4Block& block,
                        float* total) {
     constexpr bool kIsBytes = kValues == CodeValues::kBytes;
     if constexpr (kIsBytes || kNativeLanes == 16) {
@@ -209,8 +231,8 @@ struct Int4Tiles {
     }
   }
 
-  static void multiply(const Int4Input& input, int64_t at, int rows, CodeValues values,
-                       const Int4Block& block, float* total) {
+  static void multiply(const Int4Input& input, int64_t at, int rows, Int4Block& block,
+                       float* total) {
     const auto with = [&]<CodeValues kValues, GroupKind... kKinds>() {
       const bool is_known = ((block.kind == kKinds &&
                               (multiply<kValues, kKinds>(input, at, rows, block, total), true)) ||
@@ -218,10 +240,10 @@ struct Int4Tiles {
       CHECK(is_known);
     };
     using enum CodeValues;
-    switch (values) {
+    switch (block.header->values) {
       case kUniform:
-        return with.template
-        operator()<kUniform, kScaled, kWithMinima, kSubBlock, kSubBlockOf16, kShortSubBlock>();
+        return with.template operator()<kUniform, kScaled, kWithZeros, kWithMinima, kSubBlock,
+                                        kSubBlockOf16, kShortSubBlock>();
       case kFp4: return with.template operator()<kFp4, kScaled>();
       case kTable: return with.template operator()<kTable, kScaled, kSubBlock>();
       case kUniform5:
