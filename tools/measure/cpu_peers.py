@@ -7,7 +7,8 @@ DIR/experts (8 GB), and llama.cpp is the only other. All complete the same promp
 
     decode    B prompts of 16 ids at once: tokens per second of the median step that computes one
               token for each
-    prefill   8 prompts of 64 ids at once: prompt tokens per second until all have a first token
+    prefill   8 prompts of 64 ids at once: prompt tokens per second until all have a first token. This
+              program reads 8 others first: it is started anew, and the others have run before
     answers   of the first 8 prompts, those whose 17 tokens are not the same with every B
     of bound  share of the hardware: the time that this machine needs at least, to read or to multiply,
               over the time taken, by one run of pagedinfer with --profile, which measures both
@@ -17,6 +18,7 @@ not answer, and a note under it. A ratio is the median of the ratios of each rou
 follow each other, for a machine's speed drifts.
 REQUIRES: the packages of pip can be fetched.
 """
+import itertools
 import json
 import os
 import pathlib
@@ -166,15 +168,22 @@ class Program:
 
     def complete(self, prompts, tokens, *more):
         """As a worker answers, with the profile if `more` asks for it."""
+        before = [ids[::-1] for ids in prompts] if tokens == 1 else []
+        if before:
+            more = [*more, "--max-step-tokens", str(sum(map(len, before)))]
         with tempfile.TemporaryDirectory() as name:
             files = pathlib.Path(name)
-            runs.write_lines(files / "prompts", [{"prompt_token_ids": ids, "max_tokens": tokens} for ids in prompts])
+            runs.write_lines(files / "prompts", [{"prompt_token_ids": ids, "max_tokens": tokens}
+                                                 for ids in before + prompts])
             summary, _, steps = runs.run_traced(self.program, files / "prompts", name, *self.flags, *more)
             records = runs.read_lines(files / "run.jsonl")
         last = max(i for i, step in enumerate(steps) if step["prefill_tokens"] > 0)
-        return {"first_s": steps[last]["end_s"] - steps[0]["begin_s"],
+        tokens_until = itertools.accumulate((step["prefill_tokens"] for step in steps), initial=0)
+        first = next(i for i, total in enumerate(tokens_until) if total >= sum(map(len, before)))
+        return {"first_s": steps[last]["end_s"] - steps[first]["begin_s"],
                 "steps_s": [step["end_s"] - step["begin_s"] for step in steps[last + 1:]],
-                "tokens": [found["token_ids"] for found in records], "profile": summary.get("profile")}
+                "tokens": [found["token_ids"] for found in records[len(before):]],
+                "profile": summary.get("profile")}
 
     def of_bound(self, prompts, tokens):
         """The shares of all operations and of those of experts; None: there are none, or a bound is not known."""
