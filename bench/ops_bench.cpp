@@ -284,9 +284,10 @@ class Bench {
 };
 
 void decode_parts(Bench& bench) {
-  for (const Shape shape : {Shape{32, 8, 128}, Shape{8, 8, 128}, Shape{4, 2, 32}}) {
+  for (const Shape shape :
+       {Shape{32, 8, 128}, Shape{32, 8, 64}, Shape{8, 8, 128}, Shape{4, 2, 32}}) {
     for (const int batch : {1, 8, 64}) {
-      for (const int context : {512, 2048}) bench.decode(batch, context, shape);
+      for (const int context : {128, 512, 2048}) bench.decode(batch, context, shape);
     }
   }
   for (const int block_size : {1, 8, 32, 64}) bench.decode(8, 2048, {32, 8, 128}, block_size);

@@ -136,7 +136,7 @@ class TileAttention {
     if (any.begin >= any.end) return true;
     const bf16 *group[kGroups], *value[kSegmentKeys];
     for (int i = 0; i < kGroups; ++i) group[i] = k_;  // of keys that no row sees: any numbers
-    for_pieces(rows_, first, any, [&](int slot, int key, int count) {
+    for_pieces(rows_.block_table, rows_.block_size, first, any, [&](int slot, int key, int count) {
       const int64_t row = kv_row(slot, rows_.kv_head, rows_.kv_heads);
       group[key / kGroupPositions] = k_ + (row - slot % kGroupPositions) * dim();
       for (int i = 0; i < count; ++i) value[key + i] = v_ + (row + i) * dim();

@@ -33,7 +33,9 @@ struct Located {
   int64_t row[kHasScales<T> ? kSegmentKeys : 1];  // of the cache, by piece: its first
   const T* value[kSegmentKeys];                   // by key
   int num_pieces = 0;
-  // The memory that is read, in the order of reading, and then the first keys of the next segment.
+  // The memory that is read, in the order of reading. Then the first keys of the next segment or,
+  // after the last one, what rows.after says, with the values.
+  static_assert(2 * kMaxKeysAfter <= kSegmentKeys);
   Span span[(kHasScales<T> ? 5 : 3) * kSegmentKeys];
   int num_spans = 0;
 };
@@ -41,13 +43,13 @@ struct Located {
 // Divides a range of the segment's keys into runs of adjacent cache positions that do not cross a
 // group. Calls f(slot, key, count) with the first slot and key of each.
 template <class F>
-FORCE_INLINE void for_pieces(const AttentionRows& rows, int first, Range keys, const F& f) {
-  int block = (first + keys.begin) / rows.block_size;
-  int within = (first + keys.begin) % rows.block_size;
+FORCE_INLINE void for_pieces(const int* block_table, int block_size, int first, Range keys,
+                             const F& f) {
+  int block = (first + keys.begin) / block_size, within = (first + keys.begin) % block_size;
   for (int key = keys.begin; key < keys.end; within = 0) {
-    int slot = rows.block_table[block] + within, count = rows.block_size - within;
-    while (++block, key + count < keys.end && rows.block_table[block] == slot + count) {
-      count += rows.block_size;
+    int slot = block_table[block] + within, count = block_size - within;
+    while (++block, key + count < keys.end && block_table[block] == slot + count) {
+      count += block_size;
     }
     const int end = key + count < keys.end ? key + count : keys.end;
     while (key < end) {
@@ -69,7 +71,7 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
   };
   static_assert(kSpanPositions % kGroupPositions == 0);  // a group does not cross a span
   const auto row_of = [&](int slot) { return kv_row(slot, rows.kv_head, rows.kv_heads); };
-  for_pieces(rows, first, keys, [&](int slot, int key, int count) {
+  const auto add_piece = [&](int slot, int key, int count) {
     const int lane = slot % kGroupPositions;
     const int64_t row = row_of(slot);
     const T* group = k + (row - lane) * dim;
@@ -77,7 +79,8 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
     located.piece[located.num_pieces++] = {group, lane, count, key};
     for (int i = 0; i < count; ++i) located.value[key + i] = v + (row + i) * dim;
     add_span(group, kGroupPositions);
-  });
+  };
+  for_pieces(rows.block_table, rows.block_size, first, keys, add_piece);
   if constexpr (kHasScales<T>) {
     const float* const both[] = {rows.k_scale, rows.v_scale};
     for (const float* scales : both) {
@@ -92,10 +95,23 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
     add_span(located.value[located.piece[i].key], located.piece[i].count);
   }
   const int left = rows.positions[rows.num_rows - 1] + 1 - first;
-  const Range next = {kSegmentKeys, left < 2 * kSegmentKeys ? left : 2 * kSegmentKeys};
-  for_pieces(rows, first, next, [&](int slot, int, int) {
-    add_span(k + row_of(slot / kGroupPositions * kGroupPositions) * dim, kGroupPositions);
+  if (left > kSegmentKeys) {
+    const Range next = {kSegmentKeys, left < 2 * kSegmentKeys ? left : 2 * kSegmentKeys};
+    for_pieces(rows.block_table, rows.block_size, first, next, [&](int slot, int, int) {
+      add_span(k + row_of(slot / kGroupPositions * kGroupPositions) * dim, kGroupPositions);
+    });
+    return;
+  }
+  const auto for_after = [&](const auto& f) {
+    for_pieces(rows.after.block_table, rows.block_size, 0, {rows.after.begin, rows.after.end},
+               [&](int slot, int, int count) {
+                 f(kv_row(slot, rows.after.kv_head, rows.kv_heads), count);
+               });
+  };
+  for_after([&](int64_t row, int) {
+    add_span(k + row / kGroupPositions * kGroupPositions * dim, kGroupPositions);
   });
+  for_after([&](int64_t row, int count) { add_span(v + row * dim, count); });
 }
 
 // The keys that a row sees in the segment that begins at key `first`, relative to `first`.

@@ -34,6 +34,13 @@ struct CpuAttention::Call {
   int position(const Item& item, int row) const {
     return int_at(batch.positions, token(item, row));
   }
+  // The first key that a row of the item sees.
+  int oldest(const Item& item) const {
+    return args.window > 0 ? std::max(0, position(item, 0) + 1 - args.window) : 0;
+  }
+  const int32_t* block_table(const Item& item) const {
+    return static_cast<int32_t*>(batch.block_table.data) + int64_t{item.seq} * batch.max_blocks;
+  }
 };
 
 CpuAttention::CpuAttention(CpuIsa isa, ThreadPool& pool)
@@ -73,14 +80,18 @@ void CpuAttention::run(Tensor q, const KvLayer& cache, const BatchView& batch,
   work *= int64_t{2} * kSegmentKeys * call.padded * args.kv_heads;
   constexpr int64_t kWorthThreads = 1 << 20;
   const int num_tasks = static_cast<int>(tasks_.size());
-  const auto each = [&](int index, int worker) {
-    compute(call, tasks_[index % num_tasks], index / num_tasks, workers_[worker]);
+  const int all = num_tasks * args.kv_heads;
+  const auto each = [&](int index, int worker, int num_threads) {
+    const int next = index + num_threads;  // most likely
+    const KeysAfter after =
+        next < all ? first_keys(call, tasks_[next % num_tasks], next / num_tasks) : KeysAfter();
+    compute(call, tasks_[index % num_tasks], index / num_tasks, after, workers_[worker]);
   };
   if (work < kWorthThreads) {
     const FlushDenormals guard;
-    for (int i = 0; i < num_tasks * args.kv_heads; ++i) each(i, 0);
+    for (int i = 0; i < all; ++i) each(i, 0, 1);
   } else {
-    pool_.parallel_for(num_tasks * args.kv_heads, each);
+    pool_.parallel_for(all, [&](int i, int worker) { each(i, worker, pool_.num_threads()); });
   }
   pool_.parallel_for(static_cast<int>(shared_items_.size()) * args.kv_heads, [&](int i, int) {
     combine(call, items_[shared_items_[i / args.kv_heads]], i % args.kv_heads);
@@ -107,8 +118,7 @@ void CpuAttention::plan(const Call& call) {
     const int rows = call.num_rows(seq);
     for (int row = 0; row < rows; row += item_rows) {
       Item item = {seq, row, std::min(rows - row, item_rows), 0, 0};
-      const int oldest = call.position(item, 0) + 1 - call.args.window;
-      item.first_segment = call.args.window > 0 ? std::max(0, oldest) / kSegmentKeys : 0;
+      item.first_segment = call.oldest(item) / kSegmentKeys;
       item.end_segment = call.position(item, item.num_rows - 1) / kSegmentKeys + 1;
       segments += item.end_segment - item.first_segment;
       items_.push_back(item);
@@ -149,7 +159,15 @@ AttentionState CpuAttention::shared_state(const Call& call, const Item& item, in
   return {at, at + item.num_rows, at + 2 * item.num_rows};
 }
 
-void CpuAttention::compute(const Call& call, const Task& task, int kv_head, Worker& worker) {
+KeysAfter CpuAttention::first_keys(const Call& call, const Task& task, int kv_head) const {
+  const Item& item = items_[task.item];
+  const int begin = std::max(call.oldest(item), task.first_segment * kSegmentKeys);
+  const int end = call.position(item, item.num_rows - 1) + 1;
+  return {call.block_table(item), kv_head, begin, std::min(end, begin + kMaxKeysAfter)};
+}
+
+void CpuAttention::compute(const Call& call, const Task& task, int kv_head, const KeysAfter& after,
+                           Worker& worker) {
   const Item& item = items_[task.item];
   const int dim = call.args.head_dim, padded = call.padded;
   for (int r = 0; r < item.num_rows; ++r) {
@@ -164,15 +182,15 @@ void CpuAttention::compute(const Call& call, const Task& task, int kv_head, Work
                               item.num_rows,
                               padded,
                               call.args.window,
-                              static_cast<int32_t*>(call.batch.block_table.data) +
-                                  int64_t{item.seq} * call.batch.max_blocks,
+                              call.block_table(item),
                               call.batch.block_size,
                               kv_head,
                               call.args.kv_heads,
                               call.cache.k_scale.row<float>(0),
                               call.cache.v_scale.row<float>(0),
                               call.args.softcap,
-                              worker.scratch};
+                              worker.scratch,
+                              after};
   const auto attend = [&](const Segments& segments, AttentionState state) {
     call.kernels.attend(rows, call.cache.k.data, call.cache.v.data, segments, state);
   };

@@ -49,7 +49,9 @@ class CpuAttention {
   struct Call;  // the arguments of run()
 
   void plan(const Call& call);
-  void compute(const Call& call, const Task& task, int kv_head, Worker& worker);
+  KeysAfter first_keys(const Call& call, const Task& task, int kv_head) const;
+  void compute(const Call& call, const Task& task, int kv_head, const KeysAfter& after,
+               Worker& worker);
   void combine(const Call& call, const Item& item, int kv_head);
   void finish(const Call& call, const Item& item, int kv_head, AttentionState total);
   // The state of one segment of an item that several tasks compute.

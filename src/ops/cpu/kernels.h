@@ -76,6 +76,14 @@ constexpr int kBareBytes = 4096;
 
 // Query rows of one sequence and one KV head. The key of position p is in slot
 // block_table[p / block_size] + p % block_size of the cache (kv_layout.h).
+// The first keys that a thread reads after a call, at most kMaxKeysAfter of a sequence and a head.
+// None if begin = end.
+struct KeysAfter {
+  const int* block_table = nullptr;
+  int kv_head = 0, begin = 0, end = 0;
+};
+constexpr int kMaxKeysAfter = 128;
+
 struct AttentionRows {
   const float* q;        // (num_rows, head_dim), as AttentionKernels::prepare() gives it
   const int* positions;  // (num_rows), ascending; row r sees (positions[r] - window, positions[r]]
@@ -86,6 +94,7 @@ struct AttentionRows {
   const float *k_scale, *v_scale;  // of the rows of an int8 cache, in their order; else null
   float softcap;                   // a score becomes softcap * tanh(score / softcap); 0: it stays
   float* scratch;                  // kAttentionScratch numbers, which a small stack has no room for
+  KeysAfter after;
 };
 
 // The state of a softmax over part of the keys: the largest score, the sum of exp(score - largest),

@@ -51,7 +51,8 @@ struct Problem {
             .k_scale = nullptr,
             .v_scale = nullptr,
             .softcap = 0,
-            .scratch = room(scratch)};
+            .scratch = room(scratch),
+            .after = {}};
   }
 
   static bf16 random_number(Random& random) {
