@@ -77,6 +77,10 @@ void unpack_codes(const Int4Block& block, uint8_t* bytes) {
   }
 }
 
+// kOnly: no other tile reads the same codes. kOnlyNear: the same of bytes, whose prefetches go to
+// the first level. One row reads them faster if the loop need not ask for the level.
+enum class TileUse { kShared, kOnly, kOnlyNear };
+
 // What a tile prefetches of the codes that are read later: `step` bytes with every eight columns.
 // An only tile whose prefetches go to the second level asks for the first level too, for what it
 // reads kNear bytes later.
@@ -88,17 +92,17 @@ struct TilePrefetches {
   bool to_first_level;      // else to the second level
 
   // `codes`: what is read now.
-  template <int kLines, bool kIsOnly>
+  template <int kLines, TileUse kUse>
   FORCE_INLINE void fetch(const uint8_t* codes) {
     const auto *const far = (const char*)ahead, *const soon = (const char*)codes + kNear;
     ahead += step;
-    if (to_first_level) {
+    if (kUse == TileUse::kOnlyNear || to_first_level) {
       unrolled<kLines>([&]<int i>() INLINE_LAMBDA { _mm_prefetch(far + i * 64, _MM_HINT_T0); });
       return;
     }
     unrolled<kLines>([&]<int i>() INLINE_LAMBDA {
       _mm_prefetch(far + i * 64, _MM_HINT_T1);
-      if constexpr (kIsOnly) _mm_prefetch(soon + i * 64, _MM_HINT_T0);
+      if constexpr (kUse == TileUse::kOnly) _mm_prefetch(soon + i * 64, _MM_HINT_T0);
     });
   }
   // What follows the codes of a group. Call it after their last fetch().
@@ -110,8 +114,8 @@ struct TilePrefetches {
 
 struct Int4Tiles {
   // Multiplies a tile of a block. `w`: its codes, or bytes; group_gap bytes follow each group.
-  // kIsOnly: no other tile reads them. kLines: of those prefetched with eight columns.
-  template <class Codes, bool kIsOnly, int kLines, int kRows, GroupKind kKind>
+  // kLines: of those prefetched with eight columns.
+  template <class Codes, TileUse kUse, int kLines, int kRows, GroupKind kKind>
   static __attribute__((noinline)) void multiply_tile(Int4Tile<kRows, kKind> tile, const int8_t* x,
                                                       const uint8_t* w, int64_t group_gap,
                                                       TilePrefetches prefetches) {
@@ -120,8 +124,8 @@ struct Int4Tiles {
     int left = tile.block.columns;
     // An only tile reads what follows the codes of a group with them: memory is then read in order,
     // which is faster. Bytes leave registers for this after the codes. The processor's own
-    // prefetcher suffices for them where prefetches go to the first level.
-    constexpr bool kWidens = kIsOnly && !kKind.is_sub_block;
+    // prefetcher suffices for what follows bytes where prefetches go to the first level.
+    constexpr bool kWidens = kUse != TileUse::kShared && !kKind.is_sub_block;
     typename Int4Tile<kRows, kKind>::Registers registers = {};
     for (int g = 0; g < groups; ++g) {
       const int columns = left < group ? left : group;
@@ -133,7 +137,7 @@ struct Int4Tiles {
       const int8_t* const end = x + columns;
       left -= group;
       do {
-        prefetches.fetch<kLines, kIsOnly>(w);
+        prefetches.fetch<kLines, kUse>(w);
         unrolled<2>([&]<int half>() INLINE_LAMBDA {
           NativeCodes weights[kInt4Vectors];
           unrolled<kInt4Vectors>([&]<int v>() INLINE_LAMBDA {
@@ -148,8 +152,8 @@ struct Int4Tiles {
         w += Codes::kEightBytes;
       } while (x != end);
       if constexpr (kWidens) {
-        if (!Codes::kIsBytes || !prefetches.to_first_level) prefetches.fetch_side();
-        if (Codes::kIsBytes) tile.block.widen_group(g, w);
+        if constexpr (kUse == TileUse::kOnly) prefetches.fetch_side();
+        if constexpr (Codes::kIsBytes) tile.block.widen_group(g, w);
       }
       w += group_gap;
       prefetches.ahead += prefetches.group_gap;
@@ -194,15 +198,21 @@ struct Int4Tiles {
           constexpr int kAll = kEightBytes / 64, kShared = shared_lines(kValues, Codes::kMinTiles);
           if constexpr (Codes::kCanBeOnly) {
             if (all == 1) {
-              return multiply_tile<Codes, true, kAll>(tile, x, w, group_gap, prefetches);
+              if constexpr (Codes::kIsBytes) {
+                if (block.near_bytes > 0) {
+                  return multiply_tile<Codes, TileUse::kOnlyNear, kAll>(tile, x, w, group_gap,
+                                                                        prefetches);
+                }
+              }
+              return multiply_tile<Codes, TileUse::kOnly, kAll>(tile, x, w, group_gap, prefetches);
             }
           }
           if constexpr (kRows <= kLowRows) {
             if (all >= kAll) {
-              return multiply_tile<Codes, false, 1>(tile, x, w, group_gap, prefetches);
+              return multiply_tile<Codes, TileUse::kShared, 1>(tile, x, w, group_gap, prefetches);
             }
           }
-          multiply_tile<Codes, false, kShared>(tile, x, w, group_gap, prefetches);
+          multiply_tile<Codes, TileUse::kShared, kShared>(tile, x, w, group_gap, prefetches);
         });
         prefetches.ahead += eights * step;
         if (output == 0 && t == 0 && block.kind.is_sub_block) {
