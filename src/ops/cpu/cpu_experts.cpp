@@ -235,8 +235,7 @@ void CpuExperts::compute_gate(const Call& call, const Block& block, const Block*
                       .first = first,
                       .last = last,
                       .after = after,
-                      .near_bytes = options_.near_bytes,
-                      .tall_tiles = options_.tall_tiles,
+                      .tuning = options_.tuning,
                       .scratch = scratch_of(worker)});
     for (int row = first_row; row < last_row && !bias.empty(); ++row, y += stride) {
       kernels_.add(y, bias.row<float>(0) + first, last - first);
@@ -283,8 +282,7 @@ void CpuExperts::add_outputs(const Call& call, int first, int last, int next, in
                         .first = first,
                         .last = last,
                         .after = next_first < 0 ? nullptr : panel_at(next_down, next_first),
-                        .near_bytes = options_.near_bytes,
-                        .tall_tiles = options_.tall_tiles,
+                        .tuning = options_.tuning,
                         .scratch = scratch_of(worker)});
       for (int i = first_row; i < last_row; ++i) {
         float* const of_row = y + (i - first_row) * stride;

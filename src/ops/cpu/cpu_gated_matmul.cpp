@@ -87,8 +87,7 @@ void CpuGatedMatmul::run(Tensor x, const GatedProducts& products, Tensor next, T
                         .first = first,
                         .last = last,
                         .after = after,
-                        .near_bytes = state_.options.near_bytes,
-                        .tall_tiles = state_.options.tall_tiles,
+                        .tuning = state_.options.tuning,
                         .scratch = scratch});
     };
     const auto add_bias = [&](const Tensor& bias, float* y) {

@@ -21,7 +21,8 @@ const ProductKernels& product_of(const CpuOptions& options, DType weight, Layout
   const Kernels& kernels = kernels_of(options.isa);
   if (layout == Layout::kPanels) {
     if (options.isa == CpuIsa::kAmx) return kAmxPanelProduct;
-    return options.tall_tiles ? kernels.product_bf16_panels_tall : kernels.product_bf16_panels;
+    return options.tuning.tall_tiles ? kernels.product_bf16_panels_tall
+                                     : kernels.product_bf16_panels;
   }
   if (options.compute == DType::kBF16) {
     CHECK(weight == DType::kBF16);
@@ -177,8 +178,7 @@ void CpuMatmul::multiply_packed(const Tensor& x, const void* packed,
                       .first = first,
                       .last = static_cast<int>(last),
                       .after = after,
-                      .near_bytes = state_.options.near_bytes,
-                      .tall_tiles = state_.options.tall_tiles,
+                      .tuning = state_.options.tuning,
                       .scratch = scratch_of(worker),
                       .streams_y = streams_y});
   };

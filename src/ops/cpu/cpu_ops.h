@@ -7,6 +7,7 @@
 #include "core/cpu_list.h"
 #include "ops/attention_shape.h"
 #include "ops/backend_info.h"
+#include "ops/cpu/tuning.h"
 #include "ops/ops.h"
 
 namespace pagedinfer {
@@ -14,15 +15,6 @@ namespace pagedinfer {
 // The instruction sets that this processor and its system support, slowest first.
 std::vector<CpuIsa> available_isas();
 const char* name_of(CpuIsa isa);
-
-// Whether this processor shifts and masks vectors on the ports that multiply them, as Intel's do.
-// Products with packed weights or codes are then faster in tiles that widen fewer weights.
-bool prefers_tall_tiles();
-
-// How many bytes of the first-level cache prefetched weights may fill. AMD's processors read
-// weights fastest if they come to it shortly before their use: their own prefetcher then runs
-// ahead. 0: weights are prefetched to the second level, from a larger distance.
-int near_prefetch_bytes();
 
 struct CpuOptions {
   CpuIsa isa = CpuIsa::kPortable;
@@ -33,8 +25,7 @@ struct CpuOptions {
   // upload_matrix() copies bfloat16 weights into the order in which products read them fastest.
   // REQUIRES: can_pack().
   bool packs_weights = false;
-  bool tall_tiles = prefers_tall_tiles();  // of products with packed weights or codes
-  int near_bytes = near_prefetch_bytes();  // of products with codes
+  Tuning tuning = tuning_of_processor();
   CpuList cpus = {};  // thread i runs on the i-th only, but the first on any; empty: anywhere
   AttentionShape attention = {};  // of all steps, for DeviceMemory::thread_bytes()
 };

@@ -104,13 +104,12 @@ struct Int4Block {
   // an only tile reads `soon` bytes ahead: whole groups, at least 8 KiB; or as many super-blocks as
   // near_bytes hold, at least one.
   int64_t distance, soon;
-  int group, groups;     // columns of a group, and how many there are
-  int columns;           // of all groups, padded
-  int zero;              // that sums begin with, unless kind.has_zeros
-  bool is_first;         // for AMX: the totals begin at +0
-  int near_bytes = 0;    // of MatmulArgs
-  bool is_tall = false;  // of MatmulArgs
-  GroupKind kind;        // of a super-block scales[0] and [1] are those of it and of its minima
+  int group, groups;  // columns of a group, and how many there are
+  int columns;        // of all groups, padded
+  int zero;           // that sums begin with, unless kind.has_zeros
+  bool is_first;      // for AMX: the totals begin at +0
+  Tuning tuning;
+  GroupKind kind;  // of a super-block scales[0] and [1] are those of it and of its minima
   static constexpr int kMiddle = 8;
   static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
@@ -138,8 +137,9 @@ struct Int4Block {
     codes = panel.begin + k / group * group_bytes;
     block_bytes = kInt8Group / group * group_bytes;
     distance = in_wholes(16 << 10, block_bytes);
-    soon = header->sub_group > 0 ? std::max<int64_t>(1, near_bytes / block_bytes) * block_bytes
-                                 : in_wholes(8 << 10, group_bytes);
+    soon = header->sub_group > 0
+               ? std::max<int64_t>(1, tuning.near_bytes / block_bytes) * block_bytes
+               : in_wholes(8 << 10, group_bytes);
     columns = left < kInt8Group ? left : kInt8Group;
     is_first = k == 0;
     kind = kind_of(*header);
@@ -216,7 +216,7 @@ struct Int4Block {
   // Prefetches what follows the codes of a later block. Call it for a super-block after its codes
   // were prefetched: memory is then read in order.
   FORCE_INLINE void prefetch_side(const uint8_t* side) const {
-    if (near_bytes == 0 || kind.is_sub_block) {
+    if (tuning.near_bytes == 0 || kind.is_sub_block) {
       prefetch<_MM_HINT_T1>(side, side_bytes, distance);
     } else {
       prefetch<_MM_HINT_T0>(side, side_bytes, block_bytes);
@@ -246,8 +246,7 @@ void multiply_int4_panels(const MatmulArgs& args) {
   const int columns = (int)int4_columns(args.k, header.group);
   alignas(64) float total[kInt8RowBlock * kInt8Panel];
   Int4Block block;
-  block.near_bytes = args.near_bytes;
-  block.is_tall = args.tall_tiles;
+  block.tuning = args.tuning;
   for (int row = args.first_row; row < args.last_row; row += kInt8RowBlock) {
     const int left = args.last_row - row, rows = left < kInt8RowBlock ? left : kInt8RowBlock;
     for (int n = args.first; n < args.last; n += kInt8Panel) {

@@ -59,13 +59,14 @@ const Kernels& kernels_of(CpuIsa isa) {
 
 bool can_pack(DType compute) { return compute == DType::kBF16; }
 
-bool prefers_tall_tiles() { return __builtin_cpu_is("intel"); }
-
-int near_prefetch_bytes() {
-  if (!__builtin_cpu_is("amd")) return 0;
-  // Prefetched weights may fill 9 of 16 parts: the scales, inputs and sums in use need the rest.
-  const long cache = sysconf(_SC_LEVEL1_DCACHE_SIZE);
-  return static_cast<int>(cache > 0 ? cache : 32 << 10) / 16 * 9;
+Tuning tuning_of_processor() {
+  Tuning tuning = {.tall_tiles = __builtin_cpu_is("intel") != 0};
+  if (__builtin_cpu_is("amd")) {
+    // Prefetched codes may fill 9 of 16 parts: the scales, inputs and sums in use need the rest.
+    const long cache = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+    tuning.near_bytes = static_cast<int>(cache > 0 ? cache : 32 << 10) / 16 * 9;
+  }
+  return tuning;
 }
 
 bool has_vnni() { return __builtin_cpu_supports("avx512vnni"); }

@@ -10,6 +10,7 @@
 
 #include "core/cpu_isa.h"
 #include "ops/cpu/bf16.h"
+#include "ops/cpu/tuning.h"
 
 namespace pagedinfer {
 
@@ -54,8 +55,7 @@ struct MatmulArgs {
   int first_row, last_row;  // first_row is a multiple of kPackedRows
   int first, last;
   const void* after = nullptr;  // weights that the thread reads next: their beginning is prefetched
-  int near_bytes = 0;           // of CpuOptions
-  bool tall_tiles = false;      // of CpuOptions
+  Tuning tuning = {};
   void* scratch = nullptr;  // AMX: kMultiplyScratch bytes of the calling thread, 64-byte aligned
   bool streams_y = false;   // y will not be read soon, so it may be written past the caches
 };

@@ -20,7 +20,7 @@ struct WideTiles {
   static constexpr int kLinesToFirst = 0;  // ahead, that come to the first level from the second
 };
 // Widens half as many weights for a multiplication, and loads twice as many numbers of x
-// (prefers_tall_tiles()).
+// (Tuning::tall_tiles).
 struct TallTiles {
   static constexpr int kMaxRows = 2 * WideTiles::kMaxRows;
   static constexpr int kVectors = 1;

@@ -12,7 +12,7 @@ namespace pagedinfer {
 namespace {
 
 // Rows from which codes become bytes first. The shift and the table cost instructions that
-// multiply too where there is no room beside them: `is_tall` is CpuOptions::tall_tiles.
+// multiply too where there is no room beside them: `is_tall` is Tuning::tall_tiles.
 constexpr int unpacked_rows(CodeValues values, bool is_tall) {
   if (kNativeLanes < 16) return 1;
   if (bits_of(values) > 4) return 2 * kInt4Rows + 1;
@@ -168,19 +168,19 @@ struct Int4Tiles {
   static void multiply_rows(const Int4Input& input, int64_t at, int rows, Int4Block& block,
                             const uint8_t* w, int64_t group_gap, float* total) {
     constexpr int kEightBytes = bytes_of_eight(kValues);
-    const int max_rows = rows_of_tile(kValues, rows, block.is_tall);
+    const int max_rows = rows_of_tile(kValues, rows, block.tuning.tall_tiles);
     const int tiles = (rows + max_rows - 1) / max_rows;
     const int all = tiles * kTilesOfPanel;
     if (all > 1 || kKind.is_sub_block) block.widen();
     const int step = (kEightBytes + all - 1) / all, eights = block.group / kInt4Eight;
-    const int64_t distance = block.near_bytes == 0 ? block.distance
-                             : all == 1            ? block.soon
-                                                   : block.block_bytes;
+    const int64_t distance = block.tuning.near_bytes == 0 ? block.distance
+                             : all == 1                   ? block.soon
+                                                          : block.block_bytes;
     // A prefetch behind the last block is harmless.
     TilePrefetches prefetches = {.ahead = block.panel.ahead_of(block.codes, distance),
                                  .step = step,
                                  .group_gap = block.group_bytes - eights * step,
-                                 .to_first_level = block.near_bytes > 0};
+                                 .to_first_level = block.tuning.near_bytes > 0};
     alignas(64) float part[kInt4Rows * kInt4Outputs];
     for (int output = 0; output < kInt8Panel; output += kInt4Outputs) {
       for (int t = 0; t < tiles; ++t) {
@@ -199,7 +199,7 @@ struct Int4Tiles {
           if constexpr (Codes::kCanBeOnly) {
             if (all == 1) {
               if constexpr (Codes::kIsBytes) {
-                if (block.near_bytes > 0) {
+                if (block.tuning.near_bytes > 0) {
                   return multiply_tile<Codes, TileUse::kOnlyNear, kAll>(tile, x, w, group_gap,
                                                                         prefetches);
                 }
@@ -227,7 +227,7 @@ struct Int4Tiles {
                        float* total) {
     constexpr bool kIsBytes = kValues == CodeValues::kBytes;
     if constexpr (kIsBytes || kNativeLanes == 16) {
-      if (kIsBytes || rows < unpacked_rows(kValues, block.is_tall)) {
+      if (kIsBytes || rows < unpacked_rows(kValues, block.tuning.tall_tiles)) {
         return multiply_rows<PackedCodes<kValues>, kValues, kKind>(
             input, at, rows, block, block.codes,
             block.group_bytes - bytes_of_codes(kValues, block.group), total);

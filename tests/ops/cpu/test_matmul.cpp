@@ -102,7 +102,7 @@ std::vector<std::unique_ptr<Ops>> all_ops(DType compute) {
       all.push_back(make_cpu_ops({isa, threads, compute}));
       if (!can_pack(compute)) continue;
       for (const bool tall : {false, true}) {
-        all.push_back(make_cpu_ops({isa, threads, compute, true, tall}));
+        all.push_back(make_cpu_ops({isa, threads, compute, true, {.tall_tiles = tall}}));
       }
     }
   }

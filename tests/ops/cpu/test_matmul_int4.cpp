@@ -102,21 +102,21 @@ std::vector<float> multiply_int4(const ProductKernels& kernels, const Int4Case& 
     const int last_row = split ? std::min(c.rows, first_row + 16 * (1 + below(4))) : c.rows;
     for (int first = 0; first < n;) {
       const int last = split ? std::min(n, first + 64 * (1 + below(3))) : n;
-      kernels.multiply({.packed = packed.data(),
-                        .num_rows = c.rows,
-                        .k = k,
-                        .weights = weights.data,
-                        .weight_stride = weights.stride,
-                        .y = y,
-                        .y_stride = y_stride,
-                        .first_row = first_row,
-                        .last_row = last_row,
-                        .first = first,
-                        .last = last,
-                        .near_bytes = c.rows % 4 < 2 ? 27 << 10 : 0,
-                        .tall_tiles = c.rows % 3 == 0,
-                        .scratch = scratch.data(),
-                        .streams_y = n % 2 == 0});
+      kernels.multiply(
+          {.packed = packed.data(),
+           .num_rows = c.rows,
+           .k = k,
+           .weights = weights.data,
+           .weight_stride = weights.stride,
+           .y = y,
+           .y_stride = y_stride,
+           .first_row = first_row,
+           .last_row = last_row,
+           .first = first,
+           .last = last,
+           .tuning = {.tall_tiles = c.rows % 3 == 0, .near_bytes = c.rows % 4 < 2 ? 27 << 10 : 0},
+           .scratch = scratch.data(),
+           .streams_y = n % 2 == 0});
       first = last;
     }
     first_row = last_row;
