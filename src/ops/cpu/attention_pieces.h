@@ -34,7 +34,7 @@ struct Located {
   const T* value[kSegmentKeys];                   // by key
   int num_pieces = 0;
   // The memory that is read, in the order of reading. Then the first keys of the next segment or,
-  // after the last one, what rows.after says, with the values.
+  // after the last one, the keys of rows.after and their values.
   static_assert(2 * kMaxKeysAfter <= kSegmentKeys);
   Span span[(kHasScales<T> ? 5 : 3) * kSegmentKeys];
   int num_spans = 0;

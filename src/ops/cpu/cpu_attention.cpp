@@ -34,7 +34,7 @@ struct CpuAttention::Call {
   int position(const Item& item, int row) const {
     return int_at(batch.positions, token(item, row));
   }
-  // The first key that a row of the item sees.
+  // The first key that the rows of the item see.
   int oldest(const Item& item) const {
     return args.window > 0 ? std::max(0, position(item, 0) + 1 - args.window) : 0;
   }

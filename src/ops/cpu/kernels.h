@@ -74,8 +74,6 @@ struct ProductKernels {
 };
 constexpr int kBareBytes = 4096;
 
-// Query rows of one sequence and one KV head. The key of position p is in slot
-// block_table[p / block_size] + p % block_size of the cache (kv_layout.h).
 // The first keys that a thread reads after a call, at most kMaxKeysAfter of a sequence and a head.
 // None if begin = end.
 struct KeysAfter {
@@ -84,6 +82,8 @@ struct KeysAfter {
 };
 constexpr int kMaxKeysAfter = 128;
 
+// Query rows of one sequence and one KV head. The key of position p is in slot
+// block_table[p / block_size] + p % block_size of the cache (kv_layout.h).
 struct AttentionRows {
   const float* q;        // (num_rows, head_dim), as AttentionKernels::prepare() gives it
   const int* positions;  // (num_rows), ascending; row r sees (positions[r] - window, positions[r]]
