@@ -143,8 +143,12 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
     };
     const int rope = spec.layers[i].rope;
     const auto rotated = [&](NeededTensor needed) {
-      if (spec.pair_rows == PairRows::kApart || rope == kNoRope) return needed;
-      needed.pairs = {spec.head_dim, std::ssize(spec.ropes[rope].inv_freq)};
+      if (spec.pair_rows == PairRows::kApart) return needed;
+      if (rope != kNoRope) {
+        needed.pairs = {spec.head_dim, std::ssize(spec.ropes[rope].inv_freq)};
+      } else if (spec.pair_rows == PairRows::kNeighboursInFile) {
+        needed.pairs = {spec.head_dim, spec.head_dim / 2};  // heads of all layers are turned there
+      }
       return needed;
     };
     if (spec.norms_inputs) norm(n.attention_norm, w.attention_norm, hidden);

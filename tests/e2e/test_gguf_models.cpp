@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -140,7 +141,7 @@ GgufWriter gguf_of(const std::string& model, const std::string& architecture, ui
       continue;
     }
     const auto columns = static_cast<size_t>(tensor.shape[1]);
-    if (architecture == "llama" &&
+    if (architecture != "qwen3" &&
         (name.find("q_proj") != name.npos || name.find("k_proj") != name.npos)) {
       bytes = turned(bytes, 2 * columns);
     }
@@ -270,6 +271,27 @@ TEST_CASE("an adapter changes the heads of a GGUF file as it changes those of th
   const std::string folder = completed(model_dir("story-llama"), lora);
   CHECK(completed(dir / "m.gguf", lora) == folder);
   CHECK(completed(dir / "m.gguf", {}) != folder);
+}
+
+TEST_CASE("a GGUF file's layers without rope have turned heads too") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", lines_of_ids());
+  // Its fourth layer has no rope.
+  write_file(dir / "m.gguf", gguf_of("story-llama", "smollm3", kBF16).file());
+  std::filesystem::create_directories(dir / "folder");
+  std::string config = read_file(model_dir("story-llama") + "/config.json");
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    config.replace(config.find(from), from.size(), to);
+  };
+  replace("LlamaForCausalLM", "SmolLM3ForCausalLM");
+  replace("\"llama\"", "\"smollm3\"");
+  write_file(dir / "folder/config.json", config);
+  std::filesystem::copy(model_dir("story-llama") + "/model.safetensors", dir / "folder");
+  write_adapter_for(dir / "folder", dir / "lora", {.targets = {"q_proj", "k_proj"}});
+  for (const Words& more : {Words{"--ignore-eos"}, Words{"--ignore-eos", "--lora", dir / "lora"}}) {
+    CHECK(gguf_completed(dir / "m.gguf", dir / "in.jsonl", more) ==
+          gguf_completed(dir / "folder", dir / "in.jsonl", more));
+  }
 }
 
 TEST_CASE("an adapter for a GGUF file of 4 bits gives the same bytes in every batch") {
