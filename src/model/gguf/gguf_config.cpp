@@ -123,9 +123,13 @@ void write_rope(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) 
   const std::vector<float> longer = rope_factors(file, "rope_factors_long.weight");
   const auto trained = keys.find_integer("rope.scaling.original_context_length");
   if (!shorter.empty() && trained) config.field("original_max_position_embeddings", *trained);
-  if (const auto rotated = keys.find_integer("rope.dimension_count");
-      rotated && *rotated < keys.head_dim()) {
-    config.field("partial_rotary_factor", double(*rotated) / double(keys.head_dim()));
+  if (const auto rotated = keys.find_integer("rope.dimension_count")) {
+    const int64_t head_dim = keys.head_dim();
+    if (*rotated > head_dim) {
+      keys.metadata().refuse(keys.key("rope.dimension_count"), std::to_string(*rotated),
+                             fmt::format("at most {}, a head", head_dim));
+    }
+    config.field("partial_rotary_factor", double(*rotated) / double(head_dim));
   }
   if (type == "none" && factors.empty() && shorter.empty()) return;
   config.key("rope_scaling").begin_object();
