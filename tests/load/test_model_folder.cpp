@@ -165,7 +165,8 @@ TEST_CASE("what is no folder with safetensors is told by what it is") {
   CHECK(find_model(dir / "a.gguf", "") == dir / "a.gguf");
   CHECK(find_model(dir.path(), "") == dir / "a.gguf");
   write_file(dir / "b.safetensors", "");
-  CHECK(has(refusal_of(dir / "b.safetensors"), "is a file; expected a GGUF file, or the folder"));
+  CHECK(has(refusal_of(dir / "b.safetensors"),
+            "is a file; expected the name of a GGUF file, which ends in .gguf, or"));
 
   const auto checkpoint = [&](const std::string& name) {
     return message_of([&] { Checkpoint opened(dir / name); });

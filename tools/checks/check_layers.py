@@ -25,7 +25,7 @@ MAY_INCLUDE = {
     "ops/cuda": {"core", "ops", "kernels"},
     "kv": {"core"},
     "model": {"core", "settings", "io", "ops", "model/gguf", "model/quantized"},
-    "model/gguf": {"core", "io"},
+    "model/gguf": {"core", "io", "model/quantized"},
     "model/quantized": {"core", "io", "ops"},
     "sched": {"core", "kv"},
     "stats": {"core"},

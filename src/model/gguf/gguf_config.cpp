@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "core/refusal.h"
 #include "model/gguf/gguf_keys.h"
+#include "model/quantized/gguf_blocks.h"
 
 namespace pagedinfer {
 namespace {
@@ -156,9 +157,14 @@ void write_storage(const GgufFile& file, const GgufKeys& keys, JsonWriter& confi
   config.end_object();
   std::set<std::string> types;
   for (const auto& [name, tensor] : file.tensors()) {
-    if (tensor.type != "F32" && tensor.type != "F16" && tensor.type != "BF16") {
-      types.insert(tensor.type);
+    if (tensor.type == "F32" || tensor.type == "F16" || tensor.type == "BF16") continue;
+    if (find_block_type(tensor.type) == nullptr) {
+      throw Error(
+          fmt::format("{}: {}", tensor.file,
+                      refusal(fmt::format("the type of tensor '{}'", shortened(name)), tensor.type,
+                              fmt::format("F32, F16, BF16, {}", known_block_types()))));
     }
+    types.insert(tensor.type);
   }
   if (types.empty()) return;
   config.key("quantization_config").begin_object().field("quant_method", "gguf_blocks");
