@@ -22,7 +22,8 @@ std::string bytes_of(const std::vector<float>& numbers) {
 }
 
 // A model of two heads of `head_dim`, 8 channels and 3 tokens.
-GgufWriter model_of(const std::string& architecture, uint32_t layers, uint32_t head_dim) {
+GgufWriter model_of(const std::string& architecture, uint32_t layers, uint32_t head_dim,
+                    bool has_epsilon = true) {
   GgufWriter writer;
   writer.text("general.architecture", architecture);
   writer.number(architecture + ".block_count", layers);
@@ -30,6 +31,7 @@ GgufWriter model_of(const std::string& architecture, uint32_t layers, uint32_t h
   writer.number(architecture + ".attention.head_count", 2);
   writer.number(architecture + ".attention.key_length", head_dim);
   writer.number(architecture + ".context_length", 64);
+  if (has_epsilon) writer.real(architecture + ".attention.layer_norm_rms_epsilon", 1e-5f);
   writer.tensor("token_embd.weight", kF32, {3, 8}, std::string(96, '\0'));
   return writer;
 }
@@ -87,6 +89,17 @@ TEST_CASE("a GGUF file says how many channels of a head are rotated") {
   CHECK(!holds(config_of(model_of("glm4", 1, 8)), "partial_rotary_factor"));
   CHECK_THROWS_WITH(rotating(16),
                     doctest::Contains("glm4.rope.dimension_count: found 16, expected at most 8"));
+}
+
+TEST_CASE("a GGUF file without an epsilon, or with values of another length, is refused") {
+  CHECK_THROWS_WITH(config_of(model_of("llama", 1, 8, false)),
+                    doctest::Contains("llama.attention.layer_norm_rms_epsilon: "
+                                      "found nothing, expected a number"));
+  CHECK_THROWS_WITH(
+      config_of(model_of("llama", 1, 8).number("llama.attention.value_length", 4)),
+      doctest::Contains("llama.attention.value_length: found 4, expected 8, the length of keys"));
+  CHECK(config_of(model_of("llama", 1, 8).number("llama.attention.value_length", 8)) ==
+        config_of(model_of("llama", 1, 8)));
 }
 
 TEST_CASE("a tensor of a type that is not read is named") {

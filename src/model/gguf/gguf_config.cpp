@@ -171,6 +171,18 @@ void write_storage(const GgufFile& file, const GgufKeys& keys, JsonWriter& confi
   config.field("types", std::vector(types.begin(), types.end())).end_object();
 }
 
+// What llama.cpp requires of every file: an epsilon, and values as long as keys.
+void check_attention(const GgufKeys& keys) {
+  constexpr std::string_view kEpsilon = "attention.layer_norm_rms_epsilon",
+                             kValue = "attention.value_length";
+  if (!keys.has(kEpsilon)) keys.metadata().refuse(keys.key(kEpsilon), "", "a number");
+  const int64_t head_dim = keys.head_dim();
+  if (const int64_t length = keys.find_integer(kValue).value_or(head_dim); length != head_dim) {
+    keys.metadata().refuse(keys.key(kValue), std::to_string(length),
+                           fmt::format("{}, the length of keys", head_dim));
+  }
+}
+
 // Writes a number unless it is 0 or absent, as an integer if it is one.
 void write_number(const GgufKeys& keys, const GgufField& row, JsonWriter& config) {
   if (const auto integer = keys.find_integer(row.key)) {
@@ -192,6 +204,7 @@ std::string gguf_config(const GgufFile& file) {
     config.key("architectures").begin_array().value(architecture.model).end_array();
   }
   for (const GgufField& row : kGgufSizes) config.field(row.field, keys.integer(row.key));
+  check_attention(keys);
   config.field("num_key_value_heads",
                keys.find_integer("attention.head_count_kv").value_or(keys.heads()));
   config.field("rope_theta", keys.find_number("rope.freq_base").value_or(10000.0));
