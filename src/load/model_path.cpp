@@ -107,6 +107,7 @@ Error no_folder(const std::string& name, const std::string& hub_cache,
       error != std::errc::not_a_directory) {
     return Error(fmt::format("--model {}: cannot open: {}", shown, error.message()));
   }
+  if (name.ends_with(kGgufEnd)) return Error(fmt::format("--model {}: no such file", shown));
   if (is_hub_name(name)) {
     const std::string parent = name.substr(0, name.find('/'));
     std::error_code ignored;

@@ -164,6 +164,9 @@ TEST_CASE("what is no folder with safetensors is told by what it is") {
   write_file(dir / "a.gguf", "GGUF");
   CHECK(find_model(dir / "a.gguf", "") == dir / "a.gguf");
   CHECK(find_model(dir.path(), "") == dir / "a.gguf");
+  const std::string missing = refusal_of("models/b-00001-of-00002.gguf");
+  CHECK(has(missing, "--model models/b-00001-of-00002.gguf: no such file"));
+  CHECK(!has(missing, "hf download"));
   write_file(dir / "b.safetensors", "");
   CHECK(has(refusal_of(dir / "b.safetensors"),
             "is a file; expected the name of a GGUF file, which ends in .gguf, or"));
