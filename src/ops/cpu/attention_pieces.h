@@ -70,6 +70,9 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
     located.span[located.num_spans++] = {(const char*)from, num_rows * row_bytes};
   };
   static_assert(kSpanPositions % kGroupPositions == 0);  // a group does not cross a span
+  const auto add_group_of = [&](int64_t row) {
+    add_span(k + row / kGroupPositions * kGroupPositions * dim, kGroupPositions);
+  };
   const auto row_of = [&](int slot) { return kv_row(slot, rows.kv_head, rows.kv_heads); };
   const auto add_piece = [&](int slot, int key, int count) {
     const int lane = slot % kGroupPositions;
@@ -78,7 +81,7 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
     if constexpr (kHasScales<T>) located.row[located.num_pieces] = row;
     located.piece[located.num_pieces++] = {group, lane, count, key};
     for (int i = 0; i < count; ++i) located.value[key + i] = v + (row + i) * dim;
-    add_span(group, kGroupPositions);
+    add_group_of(row);
   };
   for_pieces(rows.block_table, rows.block_size, first, keys, add_piece);
   if constexpr (kHasScales<T>) {
@@ -97,9 +100,8 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
   const int left = rows.positions[rows.num_rows - 1] + 1 - first;
   if (left > kSegmentKeys) {
     const Range next = {kSegmentKeys, left < 2 * kSegmentKeys ? left : 2 * kSegmentKeys};
-    for_pieces(rows.block_table, rows.block_size, first, next, [&](int slot, int, int) {
-      add_span(k + row_of(slot / kGroupPositions * kGroupPositions) * dim, kGroupPositions);
-    });
+    for_pieces(rows.block_table, rows.block_size, first, next,
+               [&](int slot, int, int) { add_group_of(row_of(slot)); });
     return;
   }
   const auto for_after = [&](const auto& f) {
@@ -108,9 +110,7 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
                  f(kv_row(slot, rows.after.kv_head, rows.kv_heads), count);
                });
   };
-  for_after([&](int64_t row, int) {
-    add_span(k + row / kGroupPositions * kGroupPositions * dim, kGroupPositions);
-  });
+  for_after([&](int64_t row, int) { add_group_of(row); });
   for_after([&](int64_t row, int count) { add_span(v + row * dim, count); });
 }
 
