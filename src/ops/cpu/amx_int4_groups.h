@@ -86,8 +86,8 @@ class TileGroups {
   using Target = Int4Target;
 
   // Unpacks outputs [first, end) of a block.
-  void unpack(const Int4Header& header, const Int4Block& block, int first, int end) {
-    header.values == CodeValues::kUniform
+  void unpack(const Int4Block& block, int first, int end) {
+    block.header->values == CodeValues::kUniform
         ? unpack_signed<CodeValues::kUniform>(block, first, end, bytes_)
         : unpack_signed<CodeValues::kFp4>(block, first, end, bytes_);
   }

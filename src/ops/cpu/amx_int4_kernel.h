@@ -67,7 +67,7 @@ class TileInt4Product {
       Int4Block& block = blocks_[k / kInt8Group % 3];
       block.move_to(header_, panel, k, columns);
       block.widen();
-      weights_.unpack(header_, block, p.first_half * kInt8Block, p.end_half * kInt8Block);
+      weights_.unpack(block, p.first_half * kInt8Block, p.end_half * kInt8Block);
       for (int half = p.first_half; half < p.end_half; ++half) {
         for (int m = 0; m < p.rows; m += kInt8Block) multiply_block(p, block, k, half, m);
       }

@@ -114,9 +114,9 @@ class TileSuperBlocks {
     return values != CodeValues::kFp4 && values != CodeValues::kBytes;
   }
   // Unpacks outputs [first, end) of a block. REQUIRES: can_unpack().
-  void unpack(const Int4Header& header, const Int4Block& block, int first, int end) {
+  void unpack(const Int4Block& block, int first, int end) {
     using enum CodeValues;
-    switch (header.values) {
+    switch (block.header->values) {
       case kTable: return unpack_weights<kTable>(block, first, end, bytes_[0], bytes_[1]);
       case kUniform5: return unpack_weights<kUniform5>(block, first, end, bytes_[0], bytes_[1]);
       case kUniform6: return unpack_weights<kUniform6>(block, first, end, bytes_[0], bytes_[1]);
