@@ -121,8 +121,7 @@ Error no_folder(const std::string& name, const std::string& hub_cache,
 Error no_model_file(const std::string& name) {
   return Error(
       fmt::format("--model {}: is a file; expected the name of a GGUF file, which ends in {}, or "
-                  "the folder with "
-                  "config.json and safetensors",
+                  "the folder with config.json and safetensors",
                   shortened(name), kGgufEnd));
 }
 

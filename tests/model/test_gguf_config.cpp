@@ -1,12 +1,9 @@
 // What a configuration takes from the metadata and tensors of a GGUF file.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
-#include <cstring>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "io/gguf_file.h"
 #include "model/gguf/gguf_config.h"
 #include "tests/support/gguf_writer.h"

@@ -169,8 +169,9 @@ class Program:
     def complete(self, prompts, tokens, *more):
         """As a worker answers, with the profile if `more` asks for it."""
         before = [ids[::-1] for ids in prompts] if tokens == 1 else []
+        tokens_before = sum(map(len, before))
         if before:
-            more = [*more, "--max-step-tokens", str(sum(map(len, before)))]
+            more = [*more, "--max-step-tokens", str(tokens_before)]
         with tempfile.TemporaryDirectory() as name:
             files = pathlib.Path(name)
             runs.write_lines(files / "prompts", [{"prompt_token_ids": ids, "max_tokens": tokens}
@@ -179,7 +180,7 @@ class Program:
             records = runs.read_lines(files / "run.jsonl")
         last = max(i for i, step in enumerate(steps) if step["prefill_tokens"] > 0)
         tokens_until = itertools.accumulate((step["prefill_tokens"] for step in steps), initial=0)
-        first = next(i for i, total in enumerate(tokens_until) if total >= sum(map(len, before)))
+        first = next(i for i, total in enumerate(tokens_until) if total >= tokens_before)
         return {"first_s": steps[last]["end_s"] - steps[first]["begin_s"],
                 "steps_s": [step["end_s"] - step["begin_s"] for step in steps[last + 1:]],
                 "tokens": [found["token_ids"] for found in records[len(before):]],

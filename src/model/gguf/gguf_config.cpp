@@ -128,7 +128,7 @@ void write_rope(const GgufFile& file, const GgufKeys& keys, JsonWriter& config) 
     const int64_t head_dim = keys.head_dim();
     if (*rotated > head_dim) {
       keys.metadata().refuse(keys.key("rope.dimension_count"), std::to_string(*rotated),
-                             fmt::format("at most {}, a head", head_dim));
+                             fmt::format("at most {}, the length of keys", head_dim));
     }
     config.field("partial_rotary_factor", double(*rotated) / double(head_dim));
   }

@@ -113,7 +113,7 @@ struct Int4Block {
   static constexpr int kMiddle = 8;
   static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
-  // Where groups have no zero points only AMX reads them: all zero_of(header).
+  // AMX reads them also where groups have no zero points: all are zero_of(header) then.
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];  // two of 16 bits in each

@@ -122,9 +122,9 @@ struct Int4Tiles {
     const int from = tile.first_output() * kFour;
     const int groups = tile.block.groups, group = tile.block.group;
     int left = tile.block.columns;
-    // An only tile reads what follows the codes of a group with them: memory is then read in order,
-    // which is faster. Bytes leave registers for this after the codes. The processor's own
-    // prefetcher suffices for what follows bytes where prefetches go to the first level.
+    // An only tile widens the scales of a group beside its codes, so that memory is read in order.
+    // It does so before it reads the codes, but after it reads bytes: these leave registers for it.
+    // The processor's own prefetcher brings the scales of bytes where kOnlyNear.
     constexpr bool kWidens = kUse != TileUse::kShared && !kKind.is_sub_block;
     typename Int4Tile<kRows, kKind>::Registers registers = {};
     for (int g = 0; g < groups; ++g) {
