@@ -212,8 +212,7 @@ void to_f16_row(const float* x, f16* y, int64_t n) {
 float to_int8_row(const float* x, int8_t* y, int64_t n) {
   i32x16 vector = broadcast(0);
   for (int64_t i = 0; i < n; i += 16) {
-    const i32x16 size = bits_as<i32x16>(load_part(x + i, n - i)) & broadcast(INT32_MAX);
-    vector = select(size > vector, size, vector);
+    vector = max(bits_as<i32x16>(load_part(x + i, n - i)) & broadcast(INT32_MAX), vector);
   }
   int32_t lane[16], largest = 0;
   store(lane, vector);

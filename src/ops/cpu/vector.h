@@ -155,7 +155,33 @@ FORCE_INLINE void store_part(float* to, int64_t count, const f32x16& a) {
   memcpy(to, whole, count * sizeof(float));
 }
 
-FORCE_INLINE f32x16 max(const f32x16& a, const f32x16& b) { return select(a > b, a, b); }
+// a where a > b, else b: in one instruction, of which a chain waits less than for a comparison.
+FORCE_INLINE f32x16 max(const f32x16& a, const f32x16& b) {
+  f32x16 r;
+  for (int i = 0; i < kParts; ++i) {
+#if defined(__AVX512F__)
+    r.part[i] = _mm512_maskz_max_ps(-1, a.part[i], b.part[i]);
+#elif defined(__AVX2__)
+    r.part[i] = _mm256_max_ps(a.part[i], b.part[i]);
+#else
+    r.part[i] = _mm_max_ps(a.part[i], b.part[i]);
+#endif
+  }
+  return r;
+}
+FORCE_INLINE i32x16 max(const i32x16& a, const i32x16& b) {
+#if defined(__AVX512F__)
+  return {(i32x16::Native)_mm512_maskz_max_epi32(-1, (__m512i)a.part[0], (__m512i)b.part[0])};
+#elif defined(__AVX2__)
+  i32x16 r;
+  for (int i = 0; i < kParts; ++i) {
+    r.part[i] = (i32x16::Native)_mm256_max_epi32((__m256i)a.part[i], (__m256i)b.part[i]);
+  }
+  return r;
+#else
+  return select(a > b, a, b);
+#endif
+}
 
 // Loads sixteen values of any weight type as float32. The form with `count` reads only so many and
 // pads with +0.
