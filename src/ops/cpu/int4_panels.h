@@ -7,28 +7,34 @@
 #include "ops/cpu/int4_codes.h"
 #include "ops/cpu/int8_panels.h"
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/row_tiles.h"
 
 namespace pagedinfer {
 namespace {
 
-// The instruction sums bytes without a sign: each is 128 too large.
-inline int32_t sum_of_sixteen(const int8_t* numbers) {
-  const __m128i bytes = _mm_loadu_si128((const __m128i*)numbers) ^ _mm_set1_epi8(-128);
-  const __m128i halves = _mm_sad_epu8(bytes, _mm_setzero_si128());
-  return _mm_cvtsi128_si32(_mm_add_epi64(halves, _mm_unpackhi_epi64(halves, halves))) - 16 * 128;
-}
-
 // Writes the sums of the numbers of a group.
 inline void sum_numbers(const int8_t* numbers, int16_t* sums) {
-  for (int i = 0; i < kMaxCodeGroups; ++i) {
-    sums[i] = (int16_t)-sum_of_sixteen(numbers + i * kMinCodeGroup);
+  const __m128i ones = _mm_set1_epi16(1);
+  __m128i of_16[2], fours[2];
+  for (int i = 0; i < 4; ++i) {
+    __m128i four = _mm_setzero_si128();  // the first eights of four sixteens, then the other eights
+    unrolled<4>([&]<int j>() INLINE_LAMBDA {
+      four |= _mm_slli_epi64(sums_of_eights(numbers + (4 * i + j) * kMinCodeGroup), 16 * j);
+    });
+    fours[i % 2] = four;
+    if (i % 2 == 0) continue;
+    of_16[i / 2] = _mm_sub_epi16(_mm_set1_epi16(kSixteenZeros),
+                                 _mm_add_epi16(_mm_unpacklo_epi64(fours[0], fours[1]),
+                                               _mm_unpackhi_epi64(fours[0], fours[1])));
   }
-  // Each place behind them is the sum of two places before.
-  for (int i = kMaxCodeGroups; i < kNumSums - 1; ++i) {
-    const int first = 2 * (i - kMaxCodeGroups);
-    sums[i] = (int16_t)(sums[first] + sums[first + 1]);
-  }
-  sums[kNumSums - 1] = 0;
+  const auto pairs_of = [&](__m128i a, __m128i b) {
+    return _mm_packs_epi32(_mm_madd_epi16(a, ones), _mm_madd_epi16(b, ones));
+  };
+  const __m128i of_32 = pairs_of(of_16[0], of_16[1]), none = _mm_setzero_si128();
+  const __m128i of_64 = pairs_of(of_32, none), of_128 = pairs_of(of_64, none);
+  const __m128i last = _mm_unpacklo_epi32(of_128, pairs_of(of_128, none));
+  const __m128i all[] = {of_16[0], of_16[1], of_32, _mm_unpacklo_epi64(of_64, last)};
+  memcpy(sums, all, kNumSums * sizeof *sums);
 }
 
 // Packs rows of the input, in the order of the weights' columns. `to_int8` is that of Kernels.
