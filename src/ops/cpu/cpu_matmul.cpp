@@ -63,7 +63,10 @@ namespace {
 struct TaskSize {
   int outputs, rows;
 };
-TaskSize task_size(int num_threads, int64_t outputs, int num_rows, DType weight, CpuIsa isa) {
+TaskSize task_size(int num_threads, std::span<const Product> products, int num_rows, CpuIsa isa) {
+  const DType weight = products[0].weight.dtype;
+  int64_t outputs = 0;
+  for (const Product& product : products) outputs += product.weight.rows;
   const bool is_amx = isa == CpuIsa::kAmx;
   const bool has_large_panels = weight == DType::kI8 || weight == DType::kI4;
   const int min_outputs = is_amx ? (num_rows > 64 ? 256 : 64) : has_large_panels ? kInt8Panel : 32;
@@ -71,8 +74,13 @@ TaskSize task_size(int num_threads, int64_t outputs, int num_rows, DType weight,
   constexpr int kMinRows = 64, kPerThread = 4;
   if (num_threads == 1) return {static_cast<int>(outputs), num_rows};
   const int tasks = num_threads * kPerThread;
-  const int size = static_cast<int>(std::min<int64_t>(
+  const int most = static_cast<int>(std::min<int64_t>(
       max_outputs, ceil_div(ceil_div(outputs, tasks), min_outputs) * min_outputs));
+  // All tasks have as many outputs if a size of at least half divides those of each product.
+  int size = most;
+  const auto leaves_rest = [&](const Product& product) { return product.weight.rows % size != 0; };
+  while (2 * size >= most && std::ranges::any_of(products, leaves_rest)) size -= min_outputs;
+  if (2 * size < most) size = most;
   const int output_parts = static_cast<int>(ceil_div(outputs, size));
   const int row_parts = std::min(ceil_div(num_rows, kMinRows), std::max(1, tasks / output_parts));
   return {size, ceil_div(ceil_div(num_rows, row_parts), kPackedRows) * kPackedRows};
@@ -159,7 +167,7 @@ void CpuMatmul::multiply_packed(const Tensor& x, const void* packed,
   }
   const ProductKernels& kernels = product_of(state_.options, type, layout);
   const int num_threads = threads_for(outputs * rows * k);
-  const TaskSize size = task_size(num_threads, outputs, rows, type, state_.options.isa);
+  const TaskSize size = task_size(num_threads, products, rows, state_.options.isa);
   const int row_parts = ceil_div(rows, size.rows);
   constexpr int64_t kStaysInCaches = 1 << 20;
   const bool streams_y = outputs * rows * size_of(DType::kF32) > kStaysInCaches;
