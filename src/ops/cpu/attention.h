@@ -220,10 +220,8 @@ void scale_query(const float* q, float scale, float, float* to, int64_t n) {
   scale_row(q, scale, to, n);
 }
 void round_query(const float* q, float scale, float softcap, float* to, int64_t n) {
-  bf16 rounded[kMaxHeadDim];
-  scale_row(q, softcap > 0 ? scale : scale * kLog2E, to, n);
-  to_bf16_row(to, rounded, n);
-  widen_row(rounded, to, n);
+  const f32x16 by = broadcast(softcap > 0 ? scale : scale * kLog2E);
+  map(q, to, n, [&](const f32x16& a) { return to_nearest_bf16(a * by); });
 }
 
 template <class T>
