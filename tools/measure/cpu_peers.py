@@ -7,8 +7,9 @@ DIR/experts (8 GB), and llama.cpp is the only other. All complete the same promp
 
     decode    B prompts of 16 ids at once: tokens per second of the median step that computes one
               token for each
-    prefill   8 prompts of 64 ids at once: prompt tokens per second until all have a first token. This
-              program reads 8 others first: it is started anew, and the others have run before
+    prefill   8 prompts of 64 ids at once: prompt tokens per second until all have a first token. Of
+              this program, the median of the second to fourth step that reads so many: it is started
+              anew, and the others have run before
     answers   of the first 8 prompts, those whose 17 tokens are not the same with every B
     of bound  share of the hardware: the time that this machine needs at least, to read or to multiply,
               over the time taken, by one run of pagedinfer with --profile, which measures both
@@ -18,7 +19,6 @@ not answer, and a note under it. A ratio is the median of the ratios of each rou
 follow each other, for a machine's speed drifts.
 REQUIRES: the packages of pip can be fetched.
 """
-import itertools
 import json
 import os
 import pathlib
@@ -37,6 +37,7 @@ LLAMA_CPP = ["llama-cpp-python==0.3.36", "gguf==0.19.0"]
 PACKAGES = ["openvino-genai==2026.4.1.0", "optimum-intel[openvino]==2.2.0", *LLAMA_CPP]
 PROMPT_TOKENS, TOKENS, COMPARED = 16, 17, 8
 PREFILL_PROMPTS, PREFILL_TOKENS = 8, 64
+PREFILL_STEPS = 4  # of this program, whose first step also touches memory for the first time
 MAX_POSITIONS = 64 * (PROMPT_TOKENS + TOKENS + 1)
 MAX_ID = 32000
 # What --experts keeps of Qwen3-30B-A3B.
@@ -167,23 +168,21 @@ class Program:
         self.about = "pagedinfer " + runs.output_of("git", "rev-parse", "--short", "HEAD")
 
     def complete(self, prompts, tokens, *more):
-        """As a worker answers, with the profile if `more` asks for it."""
-        before = [ids[::-1] for ids in prompts] if tokens == 1 else []
-        tokens_before = sum(map(len, before))
-        if before:
-            more = [*more, "--max-step-tokens", str(tokens_before)]
+        """As a worker answers, with the profile if `more` asks for it. For a prefill, others of such
+        prompts are read in the steps before, and `first_s` is the median of all steps but the first."""
+        given = [ids[n:] + ids[:n] for n in reversed(range(PREFILL_STEPS)) for ids in prompts] if tokens == 1 else prompts
+        if tokens == 1:
+            more = [*more, "--max-step-tokens", str(sum(map(len, prompts)))]
         with tempfile.TemporaryDirectory() as name:
             files = pathlib.Path(name)
-            runs.write_lines(files / "prompts", [{"prompt_token_ids": ids, "max_tokens": tokens}
-                                                 for ids in before + prompts])
+            runs.write_lines(files / "prompts", [{"prompt_token_ids": ids, "max_tokens": tokens} for ids in given])
             summary, _, steps = runs.run_traced(self.program, files / "prompts", name, *self.flags, *more)
             records = runs.read_lines(files / "run.jsonl")
         last = max(i for i, step in enumerate(steps) if step["prefill_tokens"] > 0)
-        tokens_until = itertools.accumulate((step["prefill_tokens"] for step in steps), initial=0)
-        first = next(i for i, total in enumerate(tokens_until) if total >= tokens_before)
-        return {"first_s": steps[last]["end_s"] - steps[first]["begin_s"],
-                "steps_s": [step["end_s"] - step["begin_s"] for step in steps[last + 1:]],
-                "tokens": [found["token_ids"] for found in records[len(before):]],
+        times = [step["end_s"] - step["begin_s"] for step in steps]
+        return {"first_s": statistics.median(times[1:last + 1]) if tokens == 1 else None,
+                "steps_s": times[last + 1:],
+                "tokens": [found["token_ids"] for found in records],
                 "profile": summary.get("profile")}
 
     def of_bound(self, prompts, tokens):
