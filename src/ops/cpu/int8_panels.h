@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kInt8RowBlock = 256;  // rows of the input that use a panel while it is in the cache
 
-// The sums of the first and of the last eight of sixteen numbers. The instruction sums bytes without
-// a sign: each is 128 too large.
+// The sums of the first and of the last eight of sixteen numbers. The instruction sums bytes
+// without a sign: each is 128 too large.
 constexpr int kSixteenZeros = 16 * 128;
 FORCE_INLINE __m128i sums_of_eights(const int8_t* sixteen) {
   const __m128i bytes = _mm_loadu_si128((const __m128i*)sixteen) ^ _mm_set1_epi8(-128);
