@@ -215,6 +215,7 @@ set(pagedinfer_core_sources
   src/model/rope_scaling.cpp
   src/model/smollm3.cpp
   src/model/step_products.cpp
+  src/model/unused_tensors.cpp
   src/model/weights.cpp
   src/model/wrapper.cpp
   src/stats/comparison.cpp

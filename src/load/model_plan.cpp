@@ -71,7 +71,7 @@ ModelPlan open(const Config& config) {
   model.defaults = default_sampling(config.sampling, generation, has_tokenizer);
   model.defaults.form = form_of_flags(config);
   model.notes = generation_notes(config.sampling, generation, has_tokenizer);
-  const auto& of_weights = model.opened.quantized.notes();
+  const auto& of_weights = model.opened.weight_notes;
   model.notes.insert(model.notes.end(), of_weights.begin(), of_weights.end());
   check_stop_tokens(config.sampling.values.stop_token_ids, vocab);
   return model;

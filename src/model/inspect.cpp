@@ -17,6 +17,7 @@
 #include "model/needed_tensors.h"
 #include "model/parameters.h"
 #include "model/rope_scaling.h"
+#include "model/unused_tensors.h"
 #include "model/weights.h"
 
 namespace pagedinfer {
@@ -128,7 +129,6 @@ void describe_quantization(const Checkpoint& files, const QuantizedWeights& quan
   model.quantization = fmt::format("{}; {} of {}", quantized.description(), num_quantized,
                                    counted(num_matrices, "matrix", "matrices"));
   model.has_codes = quantized.has_codes();
-  model.quantization_notes = quantized.notes();
 }
 
 void read_adapter(const std::string& lora, const TensorNames& names,
@@ -158,6 +158,7 @@ void read_checkpoint(const ModelStore& store, const std::string& lora,
   const bool is_told = has_files && problems.keep([&] { check_told(store, quantized, *files); });
   if (is_told && quantized.is_known()) {
     describe_quantization(*files, quantized, needed, model);
+    model.weight_notes = weight_notes(*files, names, needed, quantized);
     check_tensors(*files, quantized, needed, problems);
     // What is wrong with it was said above.
     static_cast<void>(Problems().keep([&] { model.dtype = file_dtype(*files, quantized, names); }));

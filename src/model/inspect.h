@@ -30,9 +30,9 @@ struct InspectedModel {
 
   // How the checkpoint's matrices are quantized, and how many of them; "" if they are not.
   std::string quantization = {};
-  bool has_codes = false;                            // QuantizedWeights::has_codes()
-  std::vector<std::string> quantization_notes = {};  // its parts that have no effect here
-  std::optional<DType> dtype = {};                   // the checkpoint's, if that is known
+  bool has_codes = false;                      // QuantizedWeights::has_codes()
+  std::vector<std::string> weight_notes = {};  // parts of the checkpoint that have no effect here
+  std::optional<DType> dtype = {};             // the checkpoint's, if that is known
 
   Parameters parameters = {};  // 0 if that is not known
   // Of the checkpoint, or of the weights that would be made up.

@@ -8,6 +8,7 @@
 #include "model/families.h"
 #include "model/model_files.h"
 #include "model/needed_tensors.h"
+#include "model/unused_tensors.h"
 
 namespace pagedinfer {
 namespace {
@@ -87,17 +88,26 @@ OpenedModel open_model(const ModelStore& store, WeightSource source) {
     TensorNames names = candidates.front();
     Checkpoint made_up(store.path_of("config.json"), dummy_type(config),
                        needed_tensors(spec, names));
-    return {
-        std::move(spec),      std::move(names), std::move(generation), std::move(made_up), {}, true,
-        std::move(candidates)};
+    return {.spec = std::move(spec),
+            .names = std::move(names),
+            .generation = std::move(generation),
+            .checkpoint = std::move(made_up),
+            .is_dummy = true,
+            .known_names = std::move(candidates)};
   }
   Checkpoint files = open_checkpoint(store);
   check_told(store, quantized, files);
   TensorNames names = choose_names(candidates, spec, files, quantized);
   tie_embeddings(files, names, spec);
-  return {std::move(spec),      std::move(names),     std::move(generation),
-          std::move(files),     std::move(quantized), false,
-          std::move(candidates)};
+  std::vector<std::string> notes =
+      weight_notes(files, names, needed_tensors(spec, names, files, quantized), quantized);
+  return {.spec = std::move(spec),
+          .names = std::move(names),
+          .generation = std::move(generation),
+          .checkpoint = std::move(files),
+          .quantized = std::move(quantized),
+          .weight_notes = std::move(notes),
+          .known_names = std::move(candidates)};
 }
 
 std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorNames& used,

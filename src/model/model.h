@@ -64,6 +64,7 @@ struct OpenedModel {
   GenerationDefaults generation;
   Checkpoint checkpoint;
   QuantizedWeights quantized = {};
+  std::vector<std::string> weight_notes = {};  // parts of the checkpoint that have no effect here
   bool is_dummy = false;  // the checkpoint has shapes only; load_weights() fills them
   // All names that checkpoints of this family may use.
   std::vector<TensorNames> known_names = {};

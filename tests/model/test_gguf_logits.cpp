@@ -56,6 +56,7 @@ TEST_CASE("a file of llama.cpp's converter has the logits of its checkpoint") {
   for_each_file(
       "converted.json", [](const std::string& name, element record, const std::string& path) {
         ModelRunner runner(path, DType::kF32);
+        CHECK(runner.model.weight_notes.empty());
         use_ropes(runner.model.spec, 64, runner.weights);
         const float error = float32_error(runner, record);
         CHECK(error <= 1e-5f);

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "model/inspect.h"
+#include "tests/support/changed_checkpoint.h"
 #include "tests/support/support.h"
 #include "tests/support/tiny_model.h"
 
@@ -214,6 +215,40 @@ TEST_CASE("tensors that are missing are told, the first ones by name") {
         1);
   CHECK(problems.all().size() == 4);
   CHECK(model.stored.size() == 1);
+}
+
+TEST_CASE("tensors that the model does not use are told in a note, the first ones by name") {
+  const TinyModel files;
+  const auto notes = [&] {
+    Problems problems;
+    const InspectedModel model = inspect_model(files.dir(), WeightSource::kFiles, problems);
+    CHECK(problems.all().empty());
+    CHECK(open_model(files.dir()).weight_notes == model.weight_notes);
+    return model.weight_notes;
+  };
+  CHECK(notes().empty());
+
+  const std::string path = files.dir() + "/model.safetensors";
+  Entries entries = read_entries(files.dir());
+  const std::string bias = "model.layers.0.self_attn.q_proj.bias";
+  entries[bias] = {"F32", {4}, std::string(16, '\0')};
+  entries["model.layers.0.self_attn.rotary_emb.inv_freq"] = {"F32", {1}, "abcd"};
+  write_file(path, safetensors_of(entries));
+  CHECK(notes().empty());
+  entries[bias].bytes.back() = 1;
+  write_file(path, safetensors_of(entries));
+  CHECK(notes() == std::vector<std::string>{
+                       "the checkpoint has 1 tensor that the model does not use: " + bias});
+
+  std::string config = read_file(files.dir() + "/config.json");
+  const std::string layers = "\"num_hidden_layers\": 2";
+  config.replace(config.find(layers), layers.size(), "\"num_hidden_layers\": 1");
+  write_file(files.dir() + "/config.json", config);
+  CHECK(notes() == std::vector<std::string>{
+                       fmt::format("the checkpoint has 10 tensors that the model does not use: {}, "
+                                   "model.layers.1.input_layernorm.weight, "
+                                   "model.layers.1.mlp.down_proj.weight and others",
+                                   bias)});
 }
 
 TEST_CASE("what cannot be read is a problem beside the others") {

@@ -106,6 +106,13 @@ TEST_CASE("a wrapped text model has the bits of the model alone, wherever its te
     CHECK(problems.all().empty());
     CHECK(model.architecture == wrapped.architecture);
     CHECK_FALSE(model.quantization.empty());
+    auto notes = open_model(text_dir(wrapped)).weight_notes;
+    const bool is_qwen = wrapped.architecture == kQwen25Vl || wrapped.architecture == kQwen3Vl;
+    if (!names.part.ends_with(is_qwen ? "visual." : "vision_tower.")) {  // a part of other models
+      notes.push_back("the checkpoint has 1 tensor that the model does not use: " + names.part +
+                      "x.weight");
+    }
+    CHECK(model.weight_notes == notes);
     CHECK(open_model(dir).names.embedding == names.root + "embed_tokens.weight");
   });
 }

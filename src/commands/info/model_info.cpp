@@ -149,7 +149,7 @@ ModelInfo describe_model(const Config& config) {
     const ModelSpec& spec = info.model.spec;
     check_sizes(choose_backend(config.device).row.info, spec);
   });
-  info.notes = info.model.quantization_notes;
+  info.notes = info.model.weight_notes;
   read_tokenizer(info);
   read_chat(config, info);
   add_ends(info);

@@ -84,6 +84,10 @@ bool QuantizedWeights::has(const Checkpoint& files, const std::string& name) con
          (files.contains(name) && !is_float(files.stored(name)));
 }
 
+std::string QuantizedWeights::begin_of_parts(const std::string& name) const {
+  return part_name(form_, without_weight(name), "");
+}
+
 RowSource QuantizedWeights::open(const Checkpoint& files, const std::string& name,
                                  MatrixSize size) const {
   const std::string module = without_weight(name);

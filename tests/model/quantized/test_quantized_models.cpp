@@ -113,6 +113,7 @@ TEST_CASE("every quantized matrix has the values that its format defines") {
     const OpenedModel model = open_model(dir);
     CHECK_FALSE(model.quantized.description().empty());
     check_values(model, golden);
+    CHECK(model.weight_notes == model.quantized.notes());
     CHECK_FALSE(model.quantized.has(model.checkpoint, model.names.embedding));
     CHECK_FALSE(model.quantized.has(model.checkpoint, model.names.final_norm));
   });

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/safetensors.h"
+#include "model/model.h"
+#include "model/quantized/quantized_weights.h"
+
+namespace pagedinfer {
+
+// Notes on parts of the checkpoint that have no effect: those of QuantizedWeights, and one on
+// tensors that the model does not use. None on modules that are not run (TensorNames::unused), on
+// an output that is tied, and on what changes nothing: tables of angles, and biases of zeros, which
+// GPTQ's tools write. `needed`: needed_tensors() in the shapes of the files.
+std::vector<std::string> weight_notes(const Checkpoint& files, const TensorNames& names,
+                                      const std::vector<Checkpoint::Declared>& needed,
+                                      const QuantizedWeights& quantized);
+
+}  // namespace pagedinfer
