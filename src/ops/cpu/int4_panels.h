@@ -14,18 +14,21 @@ namespace {
 
 // Writes the sums of the numbers of a group.
 inline void sum_numbers(const int8_t* numbers, int16_t* sums) {
-  const __m128i ones = _mm_set1_epi16(1);
-  __m128i of_16[2], fours[2];
-  for (int i = 0; i < 4; ++i) {
-    __m128i four = _mm_setzero_si128();  // the first eights of four sixteens, then the other eights
-    unrolled<4>([&]<int j>() INLINE_LAMBDA {
-      four |= _mm_slli_epi64(sums_of_eights(numbers + (4 * i + j) * kMinCodeGroup), 16 * j);
+  // Of the first eights of four sixteens, then of the other eights.
+  const auto eights_of_four = [](const int8_t* first) {
+    __m128i eights = _mm_setzero_si128();
+    unrolled<4>([&]<int i>() INLINE_LAMBDA {
+      eights |= _mm_slli_epi64(sums_of_eights(first + i * kMinCodeGroup), 16 * i);
     });
-    fours[i % 2] = four;
-    if (i % 2 == 0) continue;
-    of_16[i / 2] = _mm_sub_epi16(_mm_set1_epi16(kSixteenZeros),
-                                 _mm_add_epi16(_mm_unpacklo_epi64(fours[0], fours[1]),
-                                               _mm_unpackhi_epi64(fours[0], fours[1])));
+    return eights;
+  };
+  const __m128i ones = _mm_set1_epi16(1), zeros = _mm_set1_epi16(kSixteenZeros);
+  __m128i of_16[2];
+  for (int half = 0; half < 2; ++half) {
+    const int8_t* const first = numbers + half * kInt8Group / 2;
+    const __m128i a = eights_of_four(first), b = eights_of_four(first + kInt8Group / 4);
+    of_16[half] =
+        _mm_sub_epi16(zeros, _mm_add_epi16(_mm_unpacklo_epi64(a, b), _mm_unpackhi_epi64(a, b)));
   }
   const auto pairs_of = [&](__m128i a, __m128i b) {
     return _mm_packs_epi32(_mm_madd_epi16(a, ones), _mm_madd_epi16(b, ones));
