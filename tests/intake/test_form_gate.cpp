@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <string>
 #include <utility>
@@ -67,7 +68,8 @@ TEST_CASE("lines pass one that waits for its form, and it follows when the form 
     REQUIRE(scene.next(Wait::kNo, next) == Pull::kItem);
     order.push_back(head_of(next.item).index);
   }
-  CHECK(order == std::vector<int64_t>{1, 3});
+  CHECK(order.front() == 1);
+  CHECK(order.back() != 0);  // 3, or 2 if its form is there at once
   CHECK(scene.num_waits == 0);
   for (Pull pull = Pull::kLater; pull != Pull::kEnded;) {
     pull = scene.next(Wait::kForArrival, next);
@@ -83,8 +85,9 @@ TEST_CASE("lines pass one that waits for its form, and it follows when the form 
       CHECK((next.form != nullptr) == (order.back() % 2 == 0));
     }
   }
-  CHECK(order.size() == 5);
   CHECK(order.back() == 0);
+  std::ranges::sort(order);
+  CHECK(order == std::vector<int64_t>{0, 1, 2, 3, 4});
   CHECK(scene.num_waits > 0);
 }
 
