@@ -76,7 +76,8 @@ TaskSize task_size(int num_threads, std::span<const Product> products, int num_r
   const int tasks = num_threads * kPerThread;
   const int most = static_cast<int>(std::min<int64_t>(
       max_outputs, ceil_div(ceil_div(outputs, tasks), min_outputs) * min_outputs));
-  // All tasks have as many outputs if a size of at least half divides those of each product.
+  // All tasks are equal if a size, at least half of the largest, divides the outputs of each
+  // product.
   int size = most;
   const auto leaves_rest = [&](const Product& product) { return product.weight.rows % size != 0; };
   while (2 * size >= most && std::ranges::any_of(products, leaves_rest)) size -= min_outputs;

@@ -155,7 +155,7 @@ FORCE_INLINE void store_part(float* to, int64_t count, const f32x16& a) {
   memcpy(to, whole, count * sizeof(float));
 }
 
-// a where a > b, else b: in one instruction, of which a chain waits less than for a comparison.
+// a where a > b, else b. A chain of these waits less than one of comparisons and selections.
 FORCE_INLINE f32x16 max(const f32x16& a, const f32x16& b) {
   f32x16 r;
   for (int i = 0; i < kParts; ++i) {

@@ -52,7 +52,7 @@ FORCE_INLINE f32x16 exp2_of_negative(const f32x16& x) {
   return select(x < broadcast(-126.0f), broadcast(0.0f), y);
 }
 
-// As to_bf16_row() and back.
+// Rounds to bfloat16 as to_bf16_row() does, and widens again.
 FORCE_INLINE f32x16 to_nearest_bf16(const f32x16& x) {
   i32x16 bits = bits_as<i32x16>(x);
   for (i32x16::Native& part : bits.part) {
