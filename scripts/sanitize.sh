@@ -10,7 +10,7 @@ if [ "$sanitizers" = race ]; then
   target=pagedinfer_kernel_tests option=PAGEDINFER_SANITIZE_KERNELS=thread,alignment
 fi
 cmake -G Ninja -B "$build" -DPAGEDINFER_TESTS=ON "-D$option" \
-  -DPAGEDINFER_CUDA=OFF -DPAGEDINFER_PRECOMPILE=ON \
+  -DPAGEDINFER_CUDA=OFF -DPAGEDINFER_PRECOMPILE=ON -DPAGEDINFER_UNITY=ON \
   -DCMAKE_CXX_FLAGS_RELEASE=-O0 >/dev/null  # with sanitizers, -O1 takes three times as long to compile
 cmake --build "$build" --target "$target"
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
