@@ -33,7 +33,6 @@ Completion failed(PreparedLine line, const RequestError& error) {
 }  // namespace
 
 Pull FormGate::next(Wait wait, EngineLine& line) {
-  line.form = nullptr;
   if (parts_.forms == nullptr) return parts_.pull(wait, line.item);
   Pull pulled = Pull::kNotArrived;
   while (!take_ready(line)) {

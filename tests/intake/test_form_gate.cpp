@@ -60,16 +60,16 @@ struct GateScene {
 
 TEST_CASE("lines pass one that waits for its form, and it follows when the form is there") {
   if (is_skipped_without_grammar()) return;
+  // Line 2 is behind line 3, because its form may be there as soon as it is asked for.
   GateScene scene(
-      {line(0, slow_form()), line(1), line(2, regex("a+")), line(3), line(4, regex("("))});
+      {line(0, slow_form()), line(1), line(3), line(2, regex("a+")), line(4, regex("("))});
   std::vector<int64_t> order;
   EngineLine next;
   for (int i = 0; i < 2; ++i) {
     REQUIRE(scene.next(Wait::kNo, next) == Pull::kItem);
     order.push_back(head_of(next.item).index);
   }
-  CHECK(order.front() == 1);
-  CHECK(order.back() != 0);  // 3, or 2 if its form is there at once
+  CHECK(order == std::vector<int64_t>{1, 3});
   CHECK(scene.num_waits == 0);
   for (Pull pull = Pull::kLater; pull != Pull::kEnded;) {
     pull = scene.next(Wait::kForArrival, next);
