@@ -63,10 +63,18 @@ namespace {
 struct TaskSize {
   int outputs, rows;
 };
-TaskSize task_size(int num_threads, std::span<const Product> products, int num_rows, CpuIsa isa) {
+// A multiple of `unit` that divides the outputs of each product, so that all tasks are equal: the
+// largest one from half of `most` to `most`. If there is none, `most`.
+int equal_size(std::span<const Product> products, int most, int unit) {
+  for (int size = most; 2 * size >= most; size -= unit) {
+    const auto fits = [&](const Product& product) { return product.weight.rows % size == 0; };
+    if (std::ranges::all_of(products, fits)) return size;
+  }
+  return most;
+}
+TaskSize task_size(int num_threads, std::span<const Product> products, int64_t outputs,
+                   int num_rows, CpuIsa isa) {
   const DType weight = products[0].weight.dtype;
-  int64_t outputs = 0;
-  for (const Product& product : products) outputs += product.weight.rows;
   const bool is_amx = isa == CpuIsa::kAmx;
   const bool has_large_panels = weight == DType::kI8 || weight == DType::kI4;
   const int min_outputs = is_amx ? (num_rows > 64 ? 256 : 64) : has_large_panels ? kInt8Panel : 32;
@@ -76,12 +84,7 @@ TaskSize task_size(int num_threads, std::span<const Product> products, int num_r
   const int tasks = num_threads * kPerThread;
   const int most = static_cast<int>(std::min<int64_t>(
       max_outputs, ceil_div(ceil_div(outputs, tasks), min_outputs) * min_outputs));
-  // All tasks are equal if a size, at least half of the largest, divides the outputs of each
-  // product.
-  int size = most;
-  const auto leaves_rest = [&](const Product& product) { return product.weight.rows % size != 0; };
-  while (2 * size >= most && std::ranges::any_of(products, leaves_rest)) size -= min_outputs;
-  if (2 * size < most) size = most;
+  const int size = equal_size(products, most, min_outputs);
   const int output_parts = static_cast<int>(ceil_div(outputs, size));
   const int row_parts = std::min(ceil_div(num_rows, kMinRows), std::max(1, tasks / output_parts));
   return {size, ceil_div(ceil_div(num_rows, row_parts), kPackedRows) * kPackedRows};
@@ -168,7 +171,7 @@ void CpuMatmul::multiply_packed(const Tensor& x, const void* packed,
   }
   const ProductKernels& kernels = product_of(state_.options, type, layout);
   const int num_threads = threads_for(outputs * rows * k);
-  const TaskSize size = task_size(num_threads, products, rows, state_.options.isa);
+  const TaskSize size = task_size(num_threads, products, outputs, rows, state_.options.isa);
   const int row_parts = ceil_div(rows, size.rows);
   constexpr int64_t kStaysInCaches = 1 << 20;
   const bool streams_y = outputs * rows * size_of(DType::kF32) > kStaysInCaches;
