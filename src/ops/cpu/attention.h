@@ -220,8 +220,10 @@ void scale_query(const float* q, float scale, float, float* to, int64_t n) {
   scale_row(q, scale, to, n);
 }
 void round_query(const float* q, float scale, float softcap, float* to, int64_t n) {
-  const f32x16 by = broadcast(softcap > 0 ? scale : scale * kLog2E);
-  map(q, to, n, [&](const f32x16& a) { return to_nearest_bf16(a * by); });
+  const float by = softcap > 0 ? scale : scale * kLog2E;
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = __builtin_bit_cast(float, nearest_bf16(q[i] * by) << 16);
+  }
 }
 
 template <class T>

@@ -183,13 +183,15 @@ void rope_row(float* x, const float* cos, const float* sin, int64_t half) {
   }
 }
 
-// Rounds to nearest, ties to even, on integers: subnormals are kept, and every NaN becomes 0x7fc0.
+// The bits of a bfloat16, to nearest, ties to even, on integers: subnormals are kept, and every NaN
+// becomes 0x7fc0.
+FORCE_INLINE uint32_t nearest_bf16(float x) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+  return is_nan ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
 void to_bf16_row(const float* x, bf16* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t bits = __builtin_bit_cast(uint32_t, x[i]);
-    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
-    y[i].bits = is_nan ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  }
+  for (int64_t i = 0; i < n; ++i) y[i].bits = nearest_bf16(x[i]);
 }
 
 // Rounds to nearest, ties to even, on integers: subnormals of float16 are kept. A number that would

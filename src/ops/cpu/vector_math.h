@@ -52,15 +52,6 @@ FORCE_INLINE f32x16 exp2_of_negative(const f32x16& x) {
   return select(x < broadcast(-126.0f), broadcast(0.0f), y);
 }
 
-// Rounds to bfloat16 as to_bf16_row() does, and widens again.
-FORCE_INLINE f32x16 to_nearest_bf16(const f32x16& x) {
-  i32x16 bits = bits_as<i32x16>(x);
-  for (i32x16::Native& part : bits.part) {
-    part = (part + 0x7fff + (part >> 16 & 1)) & int32_t(0xffff0000);
-  }
-  return bits_as<f32x16>(select(x != x, broadcast(0x7fc00000), bits));
-}
-
 // Rounds numbers from 2^-126 to 2^100, 0 and NaN to bfloat16, to nearest, ties to even (Dekker
 // 1971; tests compare all mantissas).
 FORCE_INLINE f32x16 round_to_bf16(const f32x16& x) {
