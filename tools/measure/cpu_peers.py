@@ -170,8 +170,9 @@ class Program:
     def complete(self, prompts, tokens, *more):
         """As a worker answers, with the profile if `more` asks for it. For a prefill, others of such
         prompts are read in the steps before, and `first_s` is the median of all steps but the first."""
-        given = [ids[n:] + ids[:n] for n in reversed(range(PREFILL_STEPS)) for ids in prompts] if tokens == 1 else prompts
-        if tokens == 1:
+        given, is_prefill = prompts, tokens == 1
+        if is_prefill:
+            given = [ids[n:] + ids[:n] for n in reversed(range(PREFILL_STEPS)) for ids in prompts]
             more = [*more, "--max-step-tokens", str(sum(map(len, prompts)))]
         with tempfile.TemporaryDirectory() as name:
             files = pathlib.Path(name)
@@ -180,7 +181,7 @@ class Program:
             records = runs.read_lines(files / "run.jsonl")
         last = max(i for i, step in enumerate(steps) if step["prefill_tokens"] > 0)
         times = [step["end_s"] - step["begin_s"] for step in steps]
-        return {"first_s": statistics.median(times[1:last + 1]) if tokens == 1 else None,
+        return {"first_s": statistics.median(times[1:last + 1]) if is_prefill else None,
                 "steps_s": times[last + 1:],
                 "tokens": [found["token_ids"] for found in records],
                 "profile": summary.get("profile")}
