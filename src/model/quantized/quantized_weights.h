@@ -34,7 +34,7 @@ class QuantizedWeights {
   // Whether the matrix is quantized, if the checkpoint has it. Here and below, `name` is its name
   // in an unquantized checkpoint ("model.layers.0.mlp.up_proj.weight").
   bool has(const Checkpoint& files, const std::string& name) const;
-  // What the names of all tensors of a quantized matrix begin with.
+  // The beginning that the names of all tensors of a quantized matrix share.
   std::string begin_of_parts(const std::string& name) const;
   // Opens a quantized matrix. Throws Error if one of its tensors is missing or not as expected. The
   // files must outlive the source. REQUIRES: has() is true.

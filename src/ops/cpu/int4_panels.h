@@ -14,7 +14,7 @@ namespace {
 
 // Writes the sums of the numbers of a group.
 inline void sum_numbers(const int8_t* numbers, int16_t* sums) {
-  // Of the first eights of four sixteens, then of the other eights.
+  // Of four sixteens: four sums of the first eight numbers, then four of the last eight.
   const auto eights_of_four = [](const int8_t* first) {
     __m128i eights = _mm_setzero_si128();
     unrolled<4>([&]<int i>() INLINE_LAMBDA {
@@ -122,7 +122,7 @@ struct Int4Block {
   static constexpr int kMiddle = 8;
   static constexpr int kMinima = kInt8Group / 32;  // else the minimum of group i is at kMinima + i
   alignas(64) float scales[kMaxCodeGroups][kInt8Panel];
-  // AMX reads them also where groups have no zero points: all are zero_of(header) then.
+  // AMX reads them even if groups have no zero points. All are zero_of(header) then.
   alignas(64) int32_t zeros[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t sub_scales[kMaxCodeGroups][kInt8Panel];
   alignas(64) int32_t minima[kMaxCodeGroups / 2][kInt8Panel];  // two of 16 bits in each

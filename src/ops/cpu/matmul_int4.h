@@ -123,8 +123,8 @@ struct Int4Tiles {
     const int groups = tile.block.groups, group = tile.block.group;
     int left = tile.block.columns;
     // An only tile widens the scales of a group beside its codes, so that memory is read in order.
-    // It does so before it reads the codes, but after it reads bytes: these leave registers for it.
-    // The processor's own prefetcher brings the scales of bytes where kOnlyNear.
+    // It widens them before it reads codes, and after it reads bytes, which leave registers free.
+    // If kOnlyNear, the processor's own prefetcher brings the scales of bytes.
     constexpr bool kWidens = kUse != TileUse::kShared && !kKind.is_sub_block;
     typename Int4Tile<kRows, kKind>::Registers registers = {};
     for (int g = 0; g < groups; ++g) {
