@@ -1,6 +1,7 @@
 #include "model/gguf/gguf_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "core/refusal.h"
 #include "model/gguf/gguf_keys.h"
 #include "model/quantized/gguf_blocks.h"
+#include "model/quantized/stored_part.h"
 
 namespace pagedinfer {
 namespace {
@@ -157,12 +159,12 @@ void write_storage(const GgufFile& file, const GgufKeys& keys, JsonWriter& confi
   config.end_object();
   std::set<std::string> types;
   for (const auto& [name, tensor] : file.tensors()) {
-    if (tensor.type == "F32" || tensor.type == "F16" || tensor.type == "BF16") continue;
+    if (is_float(tensor)) continue;
     if (find_block_type(tensor.type) == nullptr) {
-      throw Error(
-          fmt::format("{}: {}", tensor.file,
-                      refusal(fmt::format("the type of tensor '{}'", shortened(name)), tensor.type,
-                              fmt::format("F32, F16, BF16, {}", known_block_types()))));
+      throw Error(fmt::format(
+          "{}: {}", tensor.file,
+          refusal(fmt::format("the type of tensor '{}'", shortened(name)), tensor.type,
+                  fmt::format("{}, {}", fmt::join(kFloatTypes, ", "), known_block_types()))));
     }
     types.insert(tensor.type);
   }

@@ -56,10 +56,6 @@ std::string part_name(const StoredForm& form, const std::string& module, std::st
   return fmt::format("{}{}{}", module, form.joint, part);
 }
 
-bool is_float(const StoredTensor& tensor) {
-  return std::ranges::find(kFloatTypes, tensor.type) != std::end(kFloatTypes);
-}
-
 }  // namespace
 
 QuantizedWeights::QuantizedWeights(const JsonObject& config) {

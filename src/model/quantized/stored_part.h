@@ -1,8 +1,10 @@
 // The tensors that stand for a quantized matrix, checked.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +17,9 @@ namespace pagedinfer {
 
 // Types of scales.
 constexpr std::string_view kFloatTypes[] = {"F32", "F16", "BF16"};
+inline bool is_float(const StoredTensor& tensor) {
+  return std::ranges::find(kFloatTypes, tensor.type) != std::end(kFloatTypes);
+}
 // The type of words of packed numbers and of groups of columns.
 constexpr std::string_view kInt32Types[] = {"I32"};
 
